@@ -1,22 +1,35 @@
 /* Nacre for C: <nacre/nacre_c.h>. The library of nacre.h with C functions: open a model's bytes, ask how much memory
  * it needs, bind, run.
  *
- *   nacre_model model; nacre_program program; nacre_sizes sizes = {sizeof sizes};
- *   if (nacre_model_open(&model, bytes, size).code) ...
- *   nacre_program_measure(&model, 0, &model_kernels, &sizes);        // sizes.total bytes, at a multiple of 16
- *   nacre_program_bind(&program, &model, 0, &model_kernels, memory, sizes.total);
- *   write nacre_program_input(&program, 0, &n); nacre_program_run(&program);
- *   read nacre_program_output(&program, 0, &n);
+ * Example:
+ *   nacre_model model;
+ *   nacre_program program;
+ *   nacre_sizes sizes = {.size = sizeof sizes};
+ *   size_t n = 0;
+ *   nacre_status status = nacre_model_open(&model, bytes, size);
+ *   if (status.code == 0) status = nacre_program_measure(&model, 0, nacre_reference_kernels(), &sizes);
+ *   if (status.code == 0)                            // memory: sizes.total bytes or more, at a multiple of 16
+ *     status = nacre_program_bind(&program, &model, 0, nacre_reference_kernels(), memory, memory_size);
+ *   if (status.code != 0) return puts(nacre_sentence(status.code));
+ *   void* const x = nacre_program_input(&program, 0, &n);
+ *   memcpy(x, pixels, n);                            // n: the bytes of the input
+ *   status = nacre_program_run(&program);
+ *   const void* const y = nacre_program_output(&program, 0, &n);
+ *   memcpy(scores, y, n);
  *
  * A handle points at the bytes, the memory and the `model` that it was given, never at its own memory: keep the
- * bytes, the memory and `model` in place. Fast kernels (ports/x86/x86_c.h) read weights in layouts of their own. bind
- * packs copies of these weights into the memory, and nacre_sizes counts the copies. In less memory, but at least
- * nacre_sizes.unpacked bytes, bind packs nothing and takes slower kernels for such steps. So a block whose size was
- * counted without copies still runs.
+ * bytes, the memory and `model` in place. No handle needs to be closed. Several threads may read one model. A program
+ * or trainer belongs to one thread at a time.
  *
- * No call allocates. Code 0 in a status is success; nacre_sentence(code) says what another code means. A call is
- * refused (NACRE_ARGUMENT) if a pointer that it needs is NULL, or if the `size` of a struct was not set. Functions that
- * return a pointer or a number then return NULL or 0.
+ * Fast kernels (ports/x86/x86_c.h) read weights in layouts of their own. bind packs copies of these weights into the
+ * memory, and nacre_sizes counts the copies. In less memory, but at least nacre_sizes.unpacked bytes, bind packs
+ * nothing and takes slower kernels for such steps. So a block whose size was counted without copies still runs.
+ *
+ * No call allocates. Code 0 in a status is success; nacre_sentence(code) says what another code means. Comments name
+ * codes as nacre::Code does (engine/base/status.h). A call is refused (NACRE_ARGUMENT) if a pointer that it needs is
+ * NULL, or if the `size` of a struct was not set. Functions that return a pointer or a number then return NULL or 0.
+ * `size_t* size` receives the number of bytes at the returned pointer, and may be NULL. Open, bind or make fills a
+ * handle, before any other function reads it.
  *
  * Write every input before every run, except inputs whose nacre_tensor_info.survives is 1: their bytes stay until
  * they are written again. Read the outputs before you write an input or run again: they may share bytes. */
@@ -81,35 +94,45 @@ typedef struct {
 #define NACRE_ARGUMENT ((uint8_t)113) /* nacre::Code::kArgument; `index`: which argument, from 0 */
 #define NACRE_NO_NAME ((uint8_t)114)  /* nacre::Code::kNoName: nothing has this name or index */
 
+/* The memory and the work of a program or trainer. */
 typedef struct {
   uint32_t size; /* set to sizeof(nacre_sizes) before the call: structs of later versions grow at the end */
   uint32_t reserved;
-  uint64_t calls, prepared, scratch, state, stream, derived, step; /* bytes */
+  uint64_t calls, prepared, scratch, state, stream, derived, step; /* bytes of each Block (engine/run/program.h) */
   uint64_t arena[8];                                               /* bytes per bank */
   uint64_t total;                                                  /* bytes of one block that holds all blocks */
-  uint64_t work;                                                   /* multiply-accumulates of one run */
+  uint64_t work;     /* multiply-accumulates of one run; of a trainer: of one accumulate and one commit */
   uint64_t unpacked; /* since version 3: `total` without packed weights, the least that bind takes */
 } nacre_sizes;
 
 const char* nacre_version(void);          /* version of the library, such as "0.1.0" */
 uint32_t nacre_c_version(void);           /* NACRE_C_VERSION of the header that the library was compiled with */
-const char* nacre_sentence(uint8_t code); /* "" if sentences are compiled away */
+const char* nacre_sentence(uint8_t code); /* "" if sentences are compiled away, or if there is no such code */
+/* Returns the kernels that run everywhere. An image that names them links all of them; `nacre kernels` writes a
+   smaller set for a model. Kernel sets are static and constant. */
 const nacre_kernels* nacre_reference_kernels(void);
 
 /* Opens the model file in `bytes`, which start at a multiple of 16. Any content is safe: it is a model, or the
-   call refuses it. */
+   call refuses it. The bytes stay in place and unchanged as long as the model is in use. After a refusal `model` is
+   filled too, as one that is not opened. Codes and limits are those of Model::open (engine/model/model.h). */
 nacre_status nacre_model_open(nacre_model* model, const void* bytes, size_t size);
 /* Reads every weight. Checks the segments' checksums, scales, zero points and fixed-point multipliers. Refuses a
-   float weight that is NaN; infinity is valid, because a mask may hold it. */
+   float weight that is NaN; infinity is valid, because a mask may hold it. Returns kSegmentCrc, kNotFinite, kScale,
+   kZeroPoint or kMultiplier. kNotBound: the model is not opened. */
 nacre_status nacre_model_check_weights(const nacre_model* model);
-uint32_t nacre_model_program_count(const nacre_model* model);
-/* Takes the weights of a segment from `data` instead of the file. `data` starts at a multiple of 64. Bind programs
-   again after this call. */
+uint32_t nacre_model_program_count(const nacre_model* model); /* 0: the model is not opened */
+/* Takes the weights of a segment from `data` instead of the file: `size` bytes, at a multiple of 64, which stay in
+   place. Bind programs again after this call. kIndex: there is no such segment. kMemorySize, kMemoryAlignment: `data`
+   does not fit. kNotBound: the model is not opened. A refusal changes nothing. */
 nacre_status nacre_model_attach(nacre_model* model, uint32_t segment, const void* data, size_t size);
 
-/* ---- Contents of a model: engine/model/tensor_info.h ----
- *   nacre_tensor_info audio = {sizeof audio};
- *   nacre_model_input(&model, "audio", &audio);    // audio.element, audio.dims, audio.scale, audio.zero
+/* ---- Contents of a model ----
+ * Example:
+ *   nacre_tensor_info audio = {.size = sizeof audio};
+ *   nacre_status status = nacre_model_input(&model, "audio", &audio);
+ *   if (status.code == 0 && audio.element == NACRE_INT8)
+ *     printf("%d axes, real = %g (code - %d)\n", audio.rank, audio.scale, (int)audio.zero);
+ *
  * Texts and arrays lie in the model file's bytes and are valid as long as these are. Texts end with a 0. */
 #define NACRE_INFER 0u /* entries: kinds of programs */
 #define NACRE_GRADIENTS 1u
@@ -132,18 +155,18 @@ enum {
 };
 
 typedef struct {
-  uint32_t size; /* set to sizeof(nacre_tensor_info) before the call */
-  uint32_t tensor;
+  uint32_t size;           /* set to sizeof(nacre_tensor_info) before the call */
+  uint32_t tensor;         /* id of the tensor */
   uint32_t program, index; /* set for an input or output; 0xFFFFFFFF for other tensors */
   uint8_t element;         /* NACRE_FLOAT32 ... */
-  uint8_t rank;
-  uint8_t batched;  /* dims[0] is the batch: nacre_program_run_rows lowers it */
-  uint8_t survives; /* 1: an input that no run overwrites */
-  int32_t dims[8];  /* elements of each axis; 0 beyond the rank */
-  uint32_t axis;    /* axis of scales and zeros */
-  uint64_t bytes;
-  const char* name; /* "" if names were stripped */
-  const char* axes; /* "NHWC", or "" */
+  uint8_t rank;            /* number of axes, at most 8 */
+  uint8_t batched;         /* dims[0] is the batch: nacre_program_run_rows lowers it */
+  uint8_t survives;        /* 1: an input that no run overwrites */
+  int32_t dims[8];         /* elements of each axis; 0 beyond the rank */
+  uint32_t axis;           /* axis of scales and zeros */
+  uint64_t bytes;          /* of the compiled batch */
+  const char* name;        /* "" if names were stripped */
+  const char* axes;        /* "NHWC", or "" */
   /* real = scale * (code - zero). scale is 0 if there is no quantizer, if there is one scale for each index of
      `axis`, or if training changes the scale. */
   float scale;
@@ -155,11 +178,11 @@ typedef struct {
 } nacre_tensor_info;
 
 typedef struct {
-  uint32_t size;  /* set to sizeof(nacre_program_info) before the call */
-  uint32_t entry; /* NACRE_INFER ... */
-  uint32_t inputs, outputs, steps, batch;
-  uint32_t first_tensor, tensors; /* ids of the program's own tensors: the first, and how many */
-  const char* target;             /* "host", "x86/avx2" */
+  uint32_t size;                          /* set to sizeof(nacre_program_info) before the call */
+  uint32_t entry;                         /* NACRE_INFER ... */
+  uint32_t inputs, outputs, steps, batch; /* how many; batch: rows of the compiled batch */
+  uint32_t first_tensor, tensors;         /* ids of the program's own tensors: the first, and how many */
+  const char* target;                     /* "host", "x86/avx2" */
 } nacre_program_info;
 
 typedef struct {
@@ -173,17 +196,25 @@ typedef struct {
   uint32_t reserved;
 } nacre_step_info;
 
-/* Finds an input or output by name in the first program that infers. NACRE_NO_NAME: none has this name. */
+/* Finds an input or output by name in the first program that infers. NACRE_NO_NAME: none has this name. kNoEntry: no
+   program infers. kNotBound: the model is not opened. */
 nacre_status nacre_model_input(const nacre_model* model, const char* name, nacre_tensor_info* info);
 nacre_status nacre_model_output(const nacre_model* model, const char* name, nacre_tensor_info* info);
+/* Describe an input or output of a program, both counted from 0. NACRE_NO_NAME: there is none. */
 nacre_status nacre_model_input_at(const nacre_model* model, uint32_t program, uint32_t index, nacre_tensor_info* info);
 nacre_status nacre_model_output_at(const nacre_model* model, uint32_t program, uint32_t index, nacre_tensor_info* info);
-uint32_t nacre_model_tensor_count(const nacre_model* model);
+uint32_t nacre_model_tensor_count(const nacre_model* model); /* tensors of all programs; ids count from 0 */
+/* Describes any tensor by its id. NACRE_NO_NAME: there is none. */
 nacre_status nacre_model_tensor(const nacre_model* model, uint32_t tensor, nacre_tensor_info* info);
-/* Finds the first program of this entry for `target`; NULL: for any target. */
+/* Finds the first program of this entry for `target`; NULL: for any target. kNoEntry: there is none, and *program keeps
+   its value. */
 nacre_status nacre_model_find(const nacre_model* model, uint32_t entry, const char* target, uint32_t* program);
+/* Describe a program, and a step of it, counted from the program's first one. NACRE_NO_NAME: there is none; *info
+   keeps its values. */
 nacre_status nacre_model_program(const nacre_model* model, uint32_t program, nacre_program_info* info);
 nacre_status nacre_model_step(const nacre_model* model, uint32_t program, uint32_t step, nacre_step_info* info);
+/* Metadata are pairs of key and value; keys are "converter", "labels" and others. NACRE_NO_NAME: there is no such
+   index; *key and *value are NULL then. */
 uint32_t nacre_model_metadata_count(const nacre_model* model);
 nacre_status nacre_model_metadata_at(const nacre_model* model, uint32_t index, const char** key, const char** value);
 const char* nacre_model_metadata(const nacre_model* model, const char* key); /* NULL: no such key */
@@ -193,61 +224,93 @@ const char* nacre_model_label(const nacre_model* model, uint32_t index, size_t* 
 
 /* ---- Programs ---- */
 
+/* Checks each step of program number `program` and counts the memory that it needs. kNotBound: the model is not opened.
+   kNoEntry: there is no such program. kNoKernel to kOperandMissing, kRole, kOverflow, kBounds, kWork: the step in
+   `index` is refused. All sizes are 0 after a refusal. */
 nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, const nacre_kernels* kernels,
                                    nacre_sizes* sizes);
-/* Binds a program. `memory` starts at a multiple of 16 and has sizes.total bytes. With fewer bytes, at least
-   sizes.unpacked, no weights are packed. */
+/* Binds a program. `memory` starts at a multiple of 16 (kMemoryAlignment) and has sizes.total bytes. With fewer bytes,
+   at least sizes.unpacked, no weights are packed; with still fewer it refuses (kMemorySize). The memory must not
+   overlap the model's bytes (kMemoryOverlap). Other codes are those of nacre_program_measure. After a refusal, but for
+   NACRE_ARGUMENT, `program` is filled too, as one that is not bound. */
 nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model, uint32_t index,
                                 const nacre_kernels* kernels, void* memory, size_t size);
-uint32_t nacre_program_input_count(const nacre_program* program);
-uint32_t nacre_program_output_count(const nacre_program* program);
+uint32_t nacre_program_input_count(const nacre_program* program);  /* 0: not bound */
+uint32_t nacre_program_output_count(const nacre_program* program); /* 0: not bound */
+/* Return the bytes of an input or output in the program's memory, in the type and dims that nacre_tensor_info says. */
 void* nacre_program_input(const nacre_program* program, uint32_t index, size_t* size);        /* NULL: no such input */
 const void* nacre_program_output(const nacre_program* program, uint32_t index, size_t* size); /* NULL: no such output */
-/* Begins a stream: sets the bytes that survive from run to run to zero. */
+/* Begins a stream: sets the bytes that survive from run to run to zero. Call it before the first run of a network with
+   streams, because bind does not. kNotBound is the only refusal.
+ *
+ * Example:
+ *   if (nacre_program_start(&program).code != 0) return 0;
+ *   while (next_chunk(nacre_program_input(&program, 0, NULL)) && nacre_program_run(&program).code == 0)
+ *     use(nacre_program_output(&program, 0, NULL));
+ */
 nacre_status nacre_program_start(const nacre_program* program);
+/* Runs all steps for the compiled batch. kNotBound: nothing happened. kIndex: an index in the data is out of range in
+   the step that `index` names; outputs then hold no results, and streams may have moved on. */
 nacre_status nacre_program_run(const nacre_program* program);
-nacre_status nacre_program_run_rows(const nacre_program* program,
-                                    uint32_t rows); /* the first rows of the compiled batch */
+/* Runs the first `rows` rows of the compiled batch. kRows: 0, or more than the batch. kRowsUnsupported: a step holds
+   for the whole batch alone. Nothing happened then. Else as nacre_program_run. */
+nacre_status nacre_program_run_rows(const nacre_program* program, uint32_t rows);
 
-/* The caller's threads, for the functions whose names end in _with. */
+/* The caller's threads, for the functions whose names end in _with. ports/threads/threads_c.h has some. */
 typedef struct {
-  void* context;
-  int count;
-  /* Returns when task(task_context, i, worker) has been called once for each i in [0, tiles). */
+  void* context; /* first argument of run */
+  int count;     /* workers, the caller included; at least 1 */
+  /* Returns when task(task_context, i, worker) has been called once for each i in [0, tiles), and all calls have
+     returned. Calls that run at one time have different numbers `worker`, each in [0, count). */
   void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
   /* Multiply-accumulates below which one worker does all of a step: 200,000 fits threads that spin. A program shares
      nothing unless one step has eight times this, or all steps together have 32 times this. */
   uint64_t least_work;
 } nacre_workers;
 
-/* Measure and bind with several kernel sets: the first set that has a kernel for a step runs the step. `workers`
-   may be NULL: one thread. The sets and `workers` must outlive the program. */
+/* Measure and bind with `count` kernel sets: the first set that has a kernel for a step runs the step. `workers`
+   may be NULL: one thread. The sets and `workers` must outlive the program; the array `kernels` need not. Give both
+   calls the same sets and workers. Codes are those of nacre_program_measure and nacre_program_bind. */
 nacre_status nacre_program_measure_with(const nacre_model* model, uint32_t program, const nacre_kernels* const* kernels,
                                         size_t count, const nacre_workers* workers, nacre_sizes* sizes);
 nacre_status nacre_program_bind_with(nacre_program* program, const nacre_model* model, uint32_t index,
                                      const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
                                      void* memory, size_t size);
-/* Returns the bytes of any tensor of the program. An intermediate tensor is valid between the first and the last
-   step that use it. NULL: there is no such tensor. */
+/* Returns the bytes of any tensor of the program, by its id. An intermediate tensor is valid between the first and the
+   last step that use it. NULL: there is no such tensor, or it belongs to another program. */
 const void* nacre_program_tensor(const nacre_program* program, uint32_t tensor, size_t* size);
-uint32_t nacre_program_step_count(const nacre_program* program);
+uint32_t nacre_program_step_count(const nacre_program* program); /* 0: not bound */
 /* Since version 3. Gives what nacre_model_step gives, and the fields `kernel` and `packed`. NACRE_NO_NAME: there
    is no such step, or the program is not bound. */
 nacre_status nacre_program_step(const nacre_program* program, uint32_t step, nacre_step_info* info);
-/* Runs steps [first, last) alone, with `rows` rows (0: the compiled batch). */
+/* Runs steps [first, last) alone, with `rows` rows (0: the compiled batch). kRange: the program has no such steps.
+   Else as nacre_program_run_rows. */
 nacre_status nacre_program_run_steps(const nacre_program* program, uint32_t first, uint32_t last, uint32_t rows);
 /* A profiler's function: called before each step (ended 0) and after it (ended 1). */
 typedef void (*nacre_step_hook)(void* context, uint32_t step, int ended);
+/* Runs all steps with `rows` rows (0: the compiled batch), and calls `hook` on this thread around each, also around a
+   step that fails, which is the last. Codes are those of nacre_program_run_rows. */
 nacre_status nacre_program_run_hooked(const nacre_program* program, uint32_t rows, nacre_step_hook hook, void* context);
 
 /* Static programs: bound on a PC and written as C++ by `nacre firmware`, which declares the program in NAME.h. Such a
- * program is not opened, measured or bound: write the inputs, run, read the outputs. */
+ * program is not opened, measured or bound: write the inputs, run, read the outputs.
+ *
+ * Example:
+ *   memcpy(nacre_static_input(&kws_program, 0, NULL), samples, sizeof samples);      // #include "kws.h"
+ *   if (nacre_static_run(&kws_program) != 0) return 0;
+ *   const int8_t* const found = (const int8_t*)nacre_static_output(&kws_program, 0, NULL);
+ *   use(found);
+ */
 typedef struct nacre_static_program nacre_static_program;
 
-void* nacre_static_input(const nacre_static_program* program, uint32_t index, size_t* size); /* NULL: no such input */
+/* Return the bytes of an input or output; NAME.h has its type and size. NULL: there is none. If `program` is NULL,
+   *size keeps its value. */
+void* nacre_static_input(const nacre_static_program* program, uint32_t index, size_t* size);
 const void* nacre_static_output(const nacre_static_program* program, uint32_t index, size_t* size);
-void nacre_static_start(const nacre_static_program* program);  /* sets bytes that survive from run to run to zero */
-uint8_t nacre_static_run(const nacre_static_program* program); /* 0, or a code: nacre_sentence(code) explains it */
+void nacre_static_start(const nacre_static_program* program); /* sets bytes that survive from run to run to zero */
+/* Runs once. Returns 0, kIndex (an index in the data is out of range) or NACRE_ARGUMENT; nacre_sentence(code) explains
+   it. */
+uint8_t nacre_static_run(const nacre_static_program* program);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,7 @@
 
 namespace nacre {
 
-// Returns the CRC of `bytes`. `crc` is the result of an earlier call to continue.
+// Returns the CRC of `bytes`, which may be empty. `crc` is the result of an earlier call to continue.
 constexpr uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0) {
   constexpr uint32_t kNibble[16] = {0x00000000, 0x105EC76F, 0x20BD8EDE, 0x30E349B1, 0x417B1DBC, 0x5125DAD3,
                                     0x61C69362, 0x7198540D, 0x82F63B78, 0x92A8FC17, 0xA24BB5A6, 0xB21572C9,

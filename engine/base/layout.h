@@ -39,14 +39,16 @@ constexpr Layout layout_of(unsigned panel, unsigned group = 0, unsigned more = 0
 }
 inline constexpr Layout kTransposed = layout_of(kAllRows);
 
+// The numbers of the formula above.
 struct StoredMatrices {
-  uint32_t count, rows, columns;
-  uint32_t panel, group;
+  uint32_t count, rows, columns;         // matrices, and the rows and columns of each
+  uint32_t panel, group;                 // rows of a panel, columns of a group
   uint32_t padded_rows, padded_columns;  // R, C
 
   // Returns the number of stored elements, below 2^45: a tensor has below 2^31, and padding multiplies by at most 2^13.
   constexpr uint64_t elements() const { return uint64_t{count} * padded_rows * padded_columns; }
 
+  // Returns where element (r, c) of matrix n stands.
   constexpr size_t position(uint32_t n, uint32_t r, uint32_t c) const {
     return (size_t{n} * padded_rows + r / panel * panel) * padded_columns + size_t(c / group) * panel * group +
            size_t(r % panel) * group + c % group;

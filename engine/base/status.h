@@ -3,6 +3,13 @@
 // A refusal names one fact: what is wrong (code) and where (table and index). If two numbers explain it, it has both:
 // bytes asked for and bytes given, or a limit and a count. sentence(code) returns the sentence for people. The option
 // `sentences=false` compiles the sentences and the names of the tables away, but nothing else.
+//
+// Example:
+//   const Status status = model.open(bytes);
+//   if (!status.ok()) {
+//     std::printf("%s (%s %u)\n", sentence(status.code), table_name(status.table), unsigned(status.index));
+//     return status;
+//   }
 #pragma once
 
 #include <cstddef>
@@ -12,7 +19,8 @@
 
 namespace nacre {
 
-// One code per fact. Codes are never renumbered, because they are part of the interface. New codes go last.
+// One code per fact. Codes are never renumbered, because they are part of the interface. New codes go last. Each
+// function names the codes that it returns. A group's comment names the usual table; a function may use another one.
 enum class Code : uint8_t {
   kOk = 0,
 
@@ -123,10 +131,11 @@ enum class Code : uint8_t {
 
   // Use (Table::kProgram).
   kNoEntry,   // the model has no such program
-  kNotBound,  // run before bind, or after what undoes it: a bind that failed, attach or open
-  kRows,      // 0 rows or more than compiled
-  kRange,     // a range of steps outside the program
-  kIndex,     // an index inside data is out of range
+  kNotBound,  // used before open, bind, start or begin succeeded, or after what undoes bind: a bind that failed, attach
+              // or open (Table::kFile: the model is not opened, or ModelSlots is not writing)
+  kRows,      // 0 rows or more than compiled: `needed` is the most, `given` the rows
+  kRange,     // a range of steps outside the program, or more bytes than ModelSlots::begin was told
+  kIndex,     // an index inside data is out of range (Table::kStep), or attach was given an unknown segment
 
   // Training (Table::kProgram; index = Entry).
   kTrainingProgram,     // inputs or outputs are not those of a training program
@@ -134,8 +143,9 @@ enum class Code : uint8_t {
   kLearningRate,        // negative or not finite
   kOneMicroBatch,       // a second micro-batch where each commit takes one
 
-  // Checkpoints (Table::kCheckpoint; index = slot).
-  kStorageGranule,     // granule sizes that the protocol cannot use: `needed`, `given`
+  // Checkpoints (Table::kCheckpoint; index = slot) and ModelSlots (Table::kFile; index = slot).
+  kStorageGranule,     // granule sizes that the protocol cannot use: `needed`, `given`; index 0: program, 1: erase, of
+                       // confirm: the slot
   kStorageSize,        // a checkpoint does not fit into half of the storage: `needed`, `given`
   kStorageFailed,      // the storage could not read, program or erase
   kReadBack,           // what was programmed reads back differently
@@ -156,25 +166,27 @@ enum class Code : uint8_t {
   kCodeCount
 };
 
+// The table that a refusal is about, and the meaning of Status::index.
 enum class Table : uint8_t {
   kNone,
-  kFile,
-  kHeader,
-  kSegment,
-  kRoot,
-  kTensor,
-  kQuantizer,
-  kStep,
-  kProgram,
-  kLayer,
-  kBinding,
-  kMemory,
-  kGolden,
-  kMetadata,
-  kCheckpoint,
-  kPort,
+  kFile,        // the bytes as a whole; ModelSlots: index = slot
+  kHeader,      // the first 64 bytes; kFeature: index = the unknown bits
+  kSegment,     // index = segment of weights
+  kRoot,        // index = field of the FlatBuffer's root
+  kTensor,      // index = tensor id, a position in Model::tensors()
+  kQuantizer,   // index = quantizer
+  kStep,        // index = position in Model::steps(), whatever the program
+  kProgram,     // index = program, or Entry, or 0
+  kLayer,       // index = layer
+  kBinding,     // index = input or output of a program
+  kMemory,      // index = Block (run/program.h)
+  kGolden,      // index = golden pair
+  kMetadata,    // index = entry of the metadata
+  kCheckpoint,  // index = slot
+  kPort,        // index = place
 };
 
+// The result of a call: success, or one refusal.
 struct [[nodiscard]] Status {
   Code code = Code::kOk;
   Table table = Table::kNone;
@@ -185,11 +197,13 @@ struct [[nodiscard]] Status {
   NACRE_SHARED constexpr bool ok() const { return code == Code::kOk; }
 };
 
-// Returns one sentence: what is wrong and what was expected. Returns "" if sentences are compiled away.
+// Returns one sentence: what is wrong and what was expected. The text is static and ends with a 0. Returns "" if
+// sentences are compiled away, or for a number that is no code.
 const char* sentence(Code code);
+// Returns the name of a table, such as "tensor", as sentence() does; "" for kNone.
 const char* table_name(Table table);
 
-// Returns from the caller with the refusal, if there is one.
+// Returns from the caller with the refusal, if there is one. The caller's result is Status, or is made from it.
 #define NACRE_TRY(expression)                                                        \
   do {                                                                               \
     if (const ::nacre::Status status_ = (expression); !status_.ok()) return status_; \

@@ -12,14 +12,15 @@
 
 namespace nacre {
 
-inline constexpr int kMaxRank = 8;
-inline constexpr int kMaxBanks = 8;
+inline constexpr int kMaxRank = 8;                // most axes of a tensor
+inline constexpr int kMaxBanks = 8;               // most parts of an arena, each in a memory of its own
 inline constexpr uint32_t kNoIndex = 0xFFFFFFFF;  // an optional index that is absent
 inline constexpr size_t kAlignment = 16;          // alignment of blocks that the caller gives, and of planned offsets
 
-// Ids never change meaning.
+// The type of a tensor's elements; NUMERICS.md section 6 defines the formats of 16 bits and fewer. Types of 4 bits are
+// stored two per byte, the first in the low bits. Ids never change meaning.
 enum class ElementType : uint8_t {
-  kNone = 0,
+  kNone = 0,  // no element type
   kFloat32 = 1,
   kFloat16 = 2,
   kBfloat16 = 3,
@@ -30,13 +31,13 @@ enum class ElementType : uint8_t {
   kInt32 = 8,
   kInt64 = 9,
   kUint32 = 10,
-  kBool = 11,
-  kInt4 = 12,  // two per byte, the first in the low bits
+  kBool = 11,  // one byte, 0 or 1
+  kInt4 = 12,
   kFloat8E4M3 = 13,
   kFloat8E5M2 = 14,
   kFloat8E4M3Fnuz = 15,
   kFloat8E5M2Fnuz = 16,
-  kFloat8E8M0 = 17,
+  kFloat8E8M0 = 17,  // 2^(code - 127): scales of blocks
   kFloat4E2M1 = 18,
   kUint4 = 19,
   kTernary = 20,  // five per byte
@@ -61,8 +62,19 @@ NACRE_SHARED constexpr uint64_t storage_bytes(ElementType type, uint64_t element
 // layout; no tensor has it.
 enum class Layout : uint8_t { kRowMajor = 0, kAny = 255 };
 
-enum class Region : uint8_t { kWeights = 0, kState = 1, kStream = 2, kDerived = 3, kStep = 4, kArena = 5, kCount };
+// The memory that a tensor lives in, by how long it holds its value. All but weights lie in blocks of the caller
+// (Block, run/program.h).
+enum class Region : uint8_t {
+  kWeights = 0,  // constants in the model file, or in an attached segment; nothing writes them
+  kState = 1,    // what training learns: only `update` writes it, and checkpoints save it
+  kStream = 2,   // from run to run, until Program::start
+  kDerived = 3,  // computed by `derive` from weights and state; never saved
+  kStep = 4,     // sums of one training step, until the commit
+  kArena = 5,    // one run of one program: inputs, outputs and all between
+  kCount
+};
 
+// Bits of TensorRecord::flags.
 enum TensorFlags : uint16_t {
   kBatched = 1,    // axis 0 is the batch: run(rows) lowers it
   kTrainable = 2,  // a parameter in state that gets a gradient
@@ -81,10 +93,10 @@ struct alignas(8) LowWord {
 };
 using FileBytes = std::conditional_t<sizeof(size_t) == 4, LowWord, uint64_t>;
 
-struct TensorRecord {  // schema/FORMAT.md, "tensors"
-  FileBytes offset;    // counts from the start of the region, bank or segment, or of the alias's target
-  FileBytes bytes;
-  int32_t dims[kMaxRank];
+struct TensorRecord {              // schema/FORMAT.md, "tensors"
+  FileBytes offset;                // counts from the start of the region, bank or segment, or of the alias's target
+  FileBytes bytes;                 // of all stored elements, for the compiled batch
+  int32_t dims[kMaxRank];          // elements of each axis; 0 beyond the rank
   uint32_t first_step, last_step;  // arena: the steps of its program between which it holds its value
   uint32_t alias_of;               // tensor id or kNoIndex
   uint32_t quantizer;              // index or kNoIndex; the quantizer says what the codes mean
@@ -92,21 +104,23 @@ struct TensorRecord {  // schema/FORMAT.md, "tensors"
   ElementType element;
   uint8_t rank;
   Region region;
-  uint8_t bank;  // arena: bank; weights: segment
-  uint16_t flags;
-  Layout layout;
-  uint8_t reserved[5];
+  uint8_t bank;         // arena: bank; weights: segment
+  uint16_t flags;       // TensorFlags
+  Layout layout;        // order of the stored elements
+  uint8_t reserved[5];  // 0
 };
 static_assert(sizeof(TensorRecord) == 80);
 
-// A view of the record's dims. If the tensor is batched, axis 0 is replaced by the rows of this run.
+// A view of the record's dims, which must outlive it. If the tensor is batched, axis 0 is replaced by the rows of this
+// run.
 struct Shape {
-  int rank = 0;
-  const int32_t* dims = nullptr;
-  int32_t rows = 0;
+  int rank = 0;                   // number of axes
+  const int32_t* dims = nullptr;  // `rank` sizes, in elements
+  int32_t rows = 0;               // size of axis 0 in this run; 0: that of dims[0]
 
+  // Returns the elements of an axis, 0 <= axis < rank.
   NACRE_SHARED constexpr int operator[](int axis) const { return axis == 0 && rows > 0 ? rows : dims[axis]; }
-  NACRE_SHARED constexpr int last() const { return (*this)[rank - 1]; }
+  NACRE_SHARED constexpr int last() const { return (*this)[rank - 1]; }  // the rank is at least 1
   // Returns prod_{first <= i < end} dims[i]. It fits an int, because open() bounds the elements of every tensor to
   // 2^31 - 1.
   NACRE_SHARED constexpr int product(int first, int end) const {
@@ -114,7 +128,7 @@ struct Shape {
     for (int i = first; i < end; ++i) product *= (*this)[i];
     return product;
   }
-  NACRE_SHARED constexpr int elements() const { return product(0, rank); }
+  NACRE_SHARED constexpr int elements() const { return product(0, rank); }  // 1 for rank 0
 };
 
 // Dims as a value, which a shape rule computes.
@@ -122,9 +136,10 @@ struct Dims {
   int rank = 0;
   int32_t size[kMaxRank] = {};
 
-  NACRE_SHARED constexpr void push(int32_t dim) { size[rank++] = dim; }
+  NACRE_SHARED constexpr void push(int32_t dim) { size[rank++] = dim; }  // adds an axis; at most kMaxRank
 };
 
+// An operand of a bound step: its bytes and its record. Neither is owned.
 struct Tensor {
   void* data;                  // a step may write it only if the operand's role says so; weights are constant
   const TensorRecord* record;  // null for an optional operand that is absent

@@ -3,6 +3,14 @@
 //
 // bind() takes the first entry that accepts a step. It asks the port of the step's place (run/places.h), then the port
 // of place 0, then the sets that the caller passed, in their order. The reference kernels usually come last.
+//
+// Example:
+//   static constexpr auto serial = [](void*, void (*task)(void* task_context, int tile, int worker),
+//                                     void* task_context, int tiles) {
+//     for (int tile = 0; tile < tiles; ++tile) task(task_context, tile, 0);   // any thread may take any tile
+//   };
+//   static const Workers workers = {.context = nullptr, .count = 1, .run = serial};
+//   NACRE_TRY(program.bind(model, 0, kernels, memory, &workers));
 #pragma once
 
 #include <cstddef>
@@ -16,24 +24,27 @@
 namespace nacre {
 
 struct Args;
+// Runs one step. Returns kOk, kIndex (an index in the data is out of range) or a port's code.
 using Kernel = Code (*)(const Args& args);
 
 // The record that bind stores per step in the caller's memory. The step's operands follow it. On 32 bits it takes 12
 // bytes, and 8 bytes for each operand.
 struct Call {
   Kernel run;
-  const StepRecord* step;
-  void* prepared;
+  const StepRecord* step;  // in the model's bytes, or in a static program's tables
+  void* prepared;          // bytes of the entry's Preparation, in the block kPrepared; of a static program: the op
 
   NACRE_SHARED const Tensor* operands() const { return reinterpret_cast<const Tensor*>(this + 1); }
   NACRE_SHARED Tensor* operands() { return reinterpret_cast<Tensor*>(this + 1); }
 };
 static_assert(sizeof(Call) == 3 * sizeof(void*) && sizeof(Tensor) == 2 * sizeof(void*));
 
-// The caller's threads. run() returns after it has called task(task_context, i, worker) once for each i in [0, tiles).
+// The caller's threads (ports/threads/threads.h has some). run() returns after it has called task(task_context, i,
+// worker) once for each i in [0, tiles), and all calls have returned. Two calls that run at one time have different
+// numbers `worker`, each in [0, count). The struct must stay in place while a program is bound with it.
 struct Workers {
-  void* context;
-  int count;
+  void* context;  // first argument of run
+  int count;      // workers, the thread that runs the program included; at least 1
   void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
   // One worker does a whole step that has less work than this, in multiply-accumulates of float32: about 4 us with
   // AVX2. To wake a worker that spins takes 1 to 2 us; threads that sleep between steps need more. A program without
@@ -44,9 +55,10 @@ struct Workers {
 // Returns the distance from one worker's scratch to the next one's: whole cache lines.
 NACRE_SHARED constexpr size_t scratch_stride(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// All that a kernel is told.
 struct Args {
   const Call& call;
-  Words words;
+  Words words;                   // attributes of the step
   int rows;                      // 0 means the compiled batch
   std::span<std::byte> scratch;  // scratch of worker 0: at least scratch_bytes()
   const Workers* workers;        // null means one worker
@@ -63,6 +75,7 @@ struct Args {
 
 enum OperandFlags : uint8_t { kOptional = 4, kVariadic = 8 };  // combined with Role in OperandType::role
 
+// The type that a kernel demands of an operand.
 struct OperandType {
   ElementType element;
   uint8_t role;  // Role | OperandFlags
@@ -72,18 +85,21 @@ struct OperandType {
 // Data that a kernel makes at bind and keeps for its runs, such as a library's handle or a table of packed weights.
 struct Preparation {
   size_t (*bytes)(const Words& words, const Operands& operands);
-  Code (*prepare)(const Args& args);               // fills call.prepared: `bytes` on the host, at a multiple of 16
+  // Fills call.prepared: `bytes` on the host, at a multiple of 16. bind returns any other code than kOk.
+  Code (*prepare)(const Args& args);
   void (*release)(void* context, void* prepared);  // or null; called once, at unbind, if bound to Places
 };
 
+// One kernel, and the steps that it takes: steps with this op, rounding, types and roles, whose shapes `shapes` and
+// `accepts` both take.
 struct KernelEntry {
   Op op;
   Rounding rounding;
-  uint8_t in_place;       // bit i: output 0 may share the bytes of input i exactly
-  uint8_t operand_count;  // kVariadic operands count as one
-  const OperandType* operands;
-  ShapeRule shapes;
-  Kernel run;
+  uint8_t in_place;             // bit i: output 0 may share the bytes of input i exactly
+  uint8_t operand_count;        // kVariadic operands count as one
+  const OperandType* operands;  // operand_count types: inputs, then outputs
+  ShapeRule shapes;             // computes the shapes of the outputs (ops/op.h)
+  Kernel run;                   // null: not compiled for this machine; such an entry must not be bound
   bool (*accepts)(const Words& words, const Operands& operands);          // null means always
   size_t (*scratch_bytes)(const Words& words, const Operands& operands);  // per worker; null means 0
   const Preparation* preparation;                                         // null if there is none

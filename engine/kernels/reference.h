@@ -3,6 +3,12 @@
 //
 // Firmware names single entries and links only those (-ffunction-sections -fdata-sections, --gc-sections). kernels()
 // and list() name all of them, so they link all. Names are k<Op><Types>[<Rounding>]: families.h.
+//
+// Example:
+//   static const KernelEntry* const entries[] = {&reference::kDenseF32, &reference::kSoftmaxF32};   // sorted by op
+//   static const KernelSet two = {"mine", entries};
+//   const KernelSet* const sets[] = {&two};
+//   NACRE_TRY(Program::measure(model, 0, sets, &sizes));   // kNoKernel names a step that these do not take
 #pragma once
 
 #include "engine/kernels/families.h"
@@ -15,10 +21,11 @@ namespace nacre::reference {
 #undef NACRE_ENTRY
 
 struct NamedEntry {
-  const char* name;
+  const char* name;  // "kDenseF32"
   const KernelEntry* entry;
 };
 
+// Return constant, static tables.
 const KernelSet& kernels();
 std::span<const NamedEntry> list();  // in the order of kernels().entries
 

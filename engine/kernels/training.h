@@ -11,7 +11,8 @@ namespace nacre::reference {
 #include "engine/kernels/training/all.inc"
 #undef NACRE_ENTRY
 
+// Return constant, static tables.
 const KernelSet& training_kernels();
-std::span<const NamedEntry> training_list();
+std::span<const NamedEntry> training_list();  // in the order of training_kernels().entries
 
 }  // namespace nacre::reference

@@ -15,6 +15,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
+// The least and the greatest code.
 struct CodeRange {
   int low, high;
 };
@@ -35,6 +36,7 @@ constexpr T absmax(std::span<const T> x) {
   return T(amax);
 }
 
+// Returns the scale, which multiplies: high / (amax + 1e-7).
 template <class T>
 constexpr T absmax_scale(T amax, CodeRange range) {
   using R = Rounded<T>;
@@ -48,7 +50,7 @@ constexpr int8_t absmax_code(T x, T scale, CodeRange range) {
   return int8_t(code < range.low ? range.low : code > range.high ? range.high : code);
 }
 
-// Writes q of x with one scale for all, and returns the scale.
+// Writes q of x with one scale for all, and returns the scale. q has at least x.size() codes.
 template <class T>
 constexpr T absmax_quantize(std::span<const T> x, std::span<int8_t> q, CodeRange range) {
   const T scale = absmax_scale<T>(absmax<T>(x), range);
@@ -56,6 +58,7 @@ constexpr T absmax_quantize(std::span<const T> x, std::span<int8_t> q, CodeRange
   return scale;
 }
 
+// Returns the number that a code means: q / scale.
 template <class T>
 constexpr T absmax_value(int8_t q, T scale) {
   return (Rounded<T>::of(q) / Rounded<T>(scale)).value;

@@ -13,6 +13,7 @@ namespace nacre::inline NACRE_ISA {
 
 inline constexpr uint32_t kInfinityBits = 0x7F800000u;
 
+// Returns the bits of |v|.
 constexpr uint32_t magnitude_bits(float v) { return std::bit_cast<uint32_t>(v) & 0x7FFFFFFFu; }
 
 // Returns the larger of `amax` and max_i |x_i|, as bits. T is float or converts to it exactly.

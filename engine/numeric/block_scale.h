@@ -1,5 +1,21 @@
 // Makes scales that blocks share: MXFP8 (32 elements, E8M0) and NVFP4 (16 elements, E4M3, and one float32 per
-// tensor). NUMERICS.md section 11. Functions take the amax of a block: a magnitude or NaN.
+// tensor). NUMERICS.md section 11. Functions take the amax of a block: a magnitude or NaN. Q is the format of an
+// element: Float8E4M3, Float8E5M2 or Float4E2M1.
+//
+// Example:
+//   const std::span<const float> x(pixels.data(), kMxBlock);                    // one block of 32 numbers
+//   const Float8E8M0 shared = mx_scale<Float8E4M3>(amax_value(amax_bits(x)));   // stored once for the block
+//   Float8E4M3 q[kMxBlock];
+//   for (int i = 0; i < kMxBlock; ++i) q[i] = mx_code<Float8E4M3>(x[size_t(i)], shared);
+//   const float first = mx_value(q[0], shared);                                 // x[0], rounded
+//   std::printf("%g\n", double(first));
+//
+// Example:
+//   const float whole = nvfp4_tensor_scale(amax_value(amax_bits(pixels)));      // S, once for the tensor
+//   const std::span<const float> x = pixels.first(kNvfp4Block);
+//   const Float8E4M3 shared = nvfp4_block_scale(amax_value(amax_bits(x)), whole);
+//   const Float4E2M1 code = nvfp4_code(x[0], nvfp4_multiplier(shared, whole));
+//   std::printf("%g\n", double(nvfp4_value(code, shared, whole)));
 #pragma once
 
 #include <bit>
@@ -13,7 +29,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-inline constexpr int kMxBlock = 32, kNvfp4Block = 16;
+inline constexpr int kMxBlock = 32, kNvfp4Block = 16;  // elements that share a scale
 
 // Returns the largest value of the format, to which a block's amax is scaled.
 template <class Q>
@@ -45,6 +61,7 @@ template <class Q>
 constexpr Q mx_code(float x, Float8E8M0 scale) {
   return Q::saturated(scale.bits == Float8E8M0::kNan ? float(scale) : x * power_of_two(127 - scale.bits));
 }
+// Returns the number that a code means: q 2^(code of scale - 127).
 template <class Q>
 constexpr float mx_value(Q q, Float8E8M0 scale) {
   return float(q) * float(scale);
@@ -60,6 +77,7 @@ constexpr float nvfp4_tensor_scale(float amax) {
   return amax == 0 || capped == 0 ? 1 : capped;
 }
 
+// Returns s_b = saturated(block_amax (S / 6)), the scale that a block of 16 elements stores.
 constexpr Float8E4M3 nvfp4_block_scale(float block_amax, float tensor_scale) {
   constexpr float kReciprocal = 1 / largest_of<Float4E2M1>();
   return Float8E4M3::saturated(block_amax * (tensor_scale * kReciprocal));
@@ -71,8 +89,10 @@ constexpr float nvfp4_multiplier(Float8E4M3 block_scale, float tensor_scale) {
   return multiplier < kLargest ? multiplier : kLargest;
 }
 
+// Returns q, to nearest, ties to even. Numbers beyond 6 become 6: E2M1 has no infinity.
 constexpr Float4E2M1 nvfp4_code(float x, float multiplier) { return Float4E2M1(x * multiplier); }
 
+// Returns the number that a code means: q s_b / S.
 constexpr float nvfp4_value(Float4E2M1 q, Float8E4M3 block_scale, float tensor_scale) {
   return float(q) * float(block_scale) * (1 / tensor_scale);
 }

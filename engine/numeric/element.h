@@ -13,6 +13,7 @@ struct Bool {  // one byte, 0 or 1; to read another byte as `bool` would be unde
   uint8_t byte;
 };
 
+// kType: the ElementType that T stores. Accumulator: the type of sums of T.
 template <class T>
 struct Element;
 

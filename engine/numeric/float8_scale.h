@@ -5,6 +5,14 @@
 //   current_scale   TransformerEngine's current scaling, from this tensor's own amax; the scale multiplies
 //
 // Each of these returns what happened, for the counters. The caller stores the scale. amax is a magnitude or NaN.
+// format_max is the largest number of the format: 448 for E4M3, 57344 for E5M2.
+//
+// Example:
+//   ScaleCounters counters;
+//   const NewScale made = delayed_scale(amax_value(amax_bits(pixels)), 1, 448, 0, true);   // the scale before was 1
+//   counters.count(made.event);
+//   const Float8E4M3 code = Float8E4M3::saturated(pixels[0] * made.scale);
+//   std::printf("%g, %u overflows\n", double(code) / double(made.scale), unsigned(counters[ScaleEvent::kOverflow]));
 #pragma once
 
 #include <cstdint>
@@ -33,6 +41,7 @@ struct ScaleCounters {  // counters start at 0 and are part of the state
   constexpr uint32_t operator[](ScaleEvent event) const { return events[int(event)]; }
 };
 
+// The scale to use from now on, and how it came about.
 struct NewScale {
   float scale;
   ScaleEvent event;
@@ -79,6 +88,7 @@ constexpr NewScale keras_step(float amax, float old_step, float format_max, int 
   return {step, event};
 }
 
+// The rule of current_scale.
 struct CurrentScaling {
   float format_max;
   float epsilon = 0;          // a smaller amax is raised to it

@@ -5,6 +5,12 @@
 // Codes and zero points of another width, 2 <= bits <= 8, are in [-2^(bits - 1), 2^(bits - 1) - 1].
 //
 // It computes in float32, as the numpy path of Keras (`to_numpy`), which quantizes kernels.
+//
+// Example:
+//   const std::span<const float> weights = pixels.first(32);
+//   const Group group = group_of(weights, 32, GroupRange::kWithZero);
+//   const int8_t code = group_code(weights[0], group);           // -8 to 7
+//   std::printf("%g\n", double(group_value(code, group)));       // weights[0], rounded
 #pragma once
 
 #include <cstddef>
@@ -17,9 +23,10 @@
 
 namespace nacre::inline NACRE_ISA {
 
+// The step and the zero point of a group.
 struct Group {
   float scale;
-  int8_t zero;
+  int8_t zero;  // a code
 };
 
 // Returns the step and zero point of a group. The range of a group's codes is
@@ -28,6 +35,7 @@ struct Group {
 //   kKeras      [min x, max x]: a group of one sign saturates (Keras 3.15)
 //
 // x holds the values of a group. If `block` > x.size(), zeros follow, because Keras pads its last group.
+// `bits`: width of a code, 2 to 8. scale = (high - low + 1e-7) / (2^bits - 1).
 constexpr Group group_of(std::span<const float> x, size_t block, GroupRange range, int bits = 4) {
   float low = 0, high = 0;
   const bool zero_counts = range == GroupRange::kWithZero || block > x.size() || x.empty();
@@ -49,6 +57,7 @@ constexpr int8_t group_code(float x, Group group, int bits = 4) {
   return int8_t(code < -half ? -half : code >= half ? half - 1 : code);
 }
 
+// Returns the number that a code means: (q - zero) scale.
 constexpr float group_value(int8_t q, Group group) { return float(q - group.zero) * group.scale; }
 
 }  // namespace nacre::inline NACRE_ISA

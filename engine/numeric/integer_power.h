@@ -10,6 +10,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
+// Returns b^n; 1 for n = 0.
 constexpr double integer_power(double b, uint32_t n) {
   double power = 1;
   for (; n != 0; n >>= 1, b *= b)

@@ -9,20 +9,23 @@
 
 namespace nacre::inline NACRE_ISA {
 
+// How a layer is quantized. schema/FORMAT.md, "Layers", says for each which types and scales a file then has.
 enum class Quantization : uint8_t {
   kNone = 0,
-  kInt8Dynamic = 1,  // activations quantized at run time, per row
-  kInt8Static = 2,   // calibrated full integer (TFLite's scheme)
-  kInt8Weights = 3,  // weights only, float arithmetic
-  kInt4Weights = 4,
+  kInt8Dynamic = 1,    // activations quantized at run time, per row
+  kInt8Static = 2,     // calibrated full integer (TFLite's scheme)
+  kInt8Weights = 3,    // weights only, float arithmetic
+  kInt4Weights = 4,    // weights only, float arithmetic
   kFloat8 = 5,         // delayed scaling over an amax history
   kFloat8Current = 6,  // scale from the tensor itself
   kInt8Full = 7,       // kInt8Static, trained in integers
   kCount
 };
 enum class UpdateOrder : uint8_t { kTransformerEngine = 0, kKeras = 1, kCount };
+// The amax of a history by which kFloat8 makes its scale, NUMERICS.md (25): the largest, or the newest. UpdateOrder
+// says in whose order history and scale change: NUMERICS.md (25) of TransformerEngine, (26) of Keras.
 enum class AmaxRule : uint8_t { kMax = 0, kMostRecent = 1, kCount };
-// kStep: real = code * step. kReciprocal: code = real * reciprocal.
+// The form of a scale. kStep: real = code * step. kReciprocal: code = real * reciprocal.
 enum class ScaleForm : uint8_t { kStep = 0, kReciprocal = 1, kCount };
 // The range of a group of int4 codes (grouped_int4.h).
 enum class GroupRange : uint8_t { kWithZero = 0, kKeras = 1, kCount };
@@ -32,22 +35,24 @@ enum class GroupRange : uint8_t { kWithZero = 0, kKeras = 1, kCount };
 enum class OperationRounding : uint8_t { kLast = 0, kEach = 1, kCount };
 // How the codes of weights are chosen: nearest to the weights, or by their effect on the outputs of samples.
 enum class WeightFit : uint8_t { kNearest = 0, kGptq = 1, kAwq = 2, kCount };
+// The factor of the loss in training: none, a fixed one, or one that follows overflows. NUMERICS.md section 10.
 enum class LossScale : uint8_t { kNone = 0, kFixed = 1, kDynamic = 2, kCount };
 
-struct Policy {  // schema/FORMAT.md, "policies"
-  ElementType variable = ElementType::kFloat32;
-  ElementType compute = ElementType::kFloat32;
-  ElementType output = ElementType::kFloat32;
+// The engine does not act on a policy at run time: the steps of a program say what happens.
+struct Policy {                                  // schema/FORMAT.md, "Layers"
+  ElementType variable = ElementType::kFloat32;  // in which variables are kept
+  ElementType compute = ElementType::kFloat32;   // in which the layer computes
+  ElementType output = ElementType::kFloat32;    // type of the layer's outputs
   Quantization quantization = Quantization::kNone;
-  uint16_t amax_history_length = 0;
-  int8_t margin = 0;
-  UpdateOrder update_order = UpdateOrder::kTransformerEngine;
-  AmaxRule amax_rule = AmaxRule::kMax;
+  uint16_t amax_history_length = 0;                            // kFloat8: amaxes that a scale follows
+  int8_t margin = 0;                                           // kFloat8: the scale times 2^-margin, room for growth
+  UpdateOrder update_order = UpdateOrder::kTransformerEngine;  // kFloat8
+  AmaxRule amax_rule = AmaxRule::kMax;                         // kFloat8
   ScaleForm scale_form = ScaleForm::kStep;
-  uint8_t rounding = 0;  // Rounding of ops/op.h
+  uint8_t rounding = 0;  // Rounding of numeric/rounding.h
   LossScale loss_scale = LossScale::kNone;
-  uint32_t block = 0;  // elements that share a scale; 0 means per channel or per tensor
-  float loss_scale_value = 0;
+  uint32_t block = 0;           // elements that share a scale; 0 means per channel or per tensor
+  float loss_scale_value = 0;   // finite and not negative
   uint8_t activation_zero = 0;  // kInt8Dynamic: 1 = activations have a scale and a zero point, 0 = symmetric
   GroupRange group_range = GroupRange::kWithZero;  // kInt4Weights in blocks
   OperationRounding operation_rounding = OperationRounding::kLast;

@@ -1,7 +1,9 @@
 // Learning rates as functions of the step. The caller writes one into `learning_rate` before each update.
 //
+// Example:
 //   const Schedule schedule = {.kind = ScheduleKind::kCosine, .rate = 0.1f, .steps = 1000, .warmup_steps = 50};
-//   rate = schedule.at(step);                  // step = updates applied so far
+//   if (!schedule.valid()) return {Code::kArgument};
+//   NACRE_TRY(trainer.commit(schedule.at(steps_done), &report));   // steps_done: updates applied so far
 //
 // Let W = warmup_steps, w = warmup_start, r = rate, T = steps, e = end, and let s = step - W be the step after the
 // warm-up:
@@ -32,6 +34,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
+// The formulas above.
 enum class ScheduleKind : uint8_t { kConstant = 0, kStep = 1, kCosine = 2, kLinear = 3, kOneCycle = 4, kCount };
 
 // Returns cos(pi x) for 0 <= x <= 1, within 2^-50. The angle has an error of 1.6 2^-52, the last products have 2^-51,
@@ -47,13 +50,13 @@ constexpr double cosine_of_half_turns(double x) {
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
-  float rate = 0.01f;
-  uint32_t steps = 1;         // T
-  float gamma = 0.1f;         // for `step`
-  float end = 0;              // e, for linear and cosine, and for one-cycle beside warmup_start
-  uint32_t warmup_steps = 0;  // W
-  float warmup_start = 0;     // w; for one-cycle the start
-  float pct = 0.3f;           // for one-cycle, the share of the steps in which the rate rises
+  float rate = 0.01f;         // r: the highest rate, 0 to 1e30
+  uint32_t steps = 1;         // T, at least 1; for `step`: steps from one factor to the next
+  float gamma = 0.1f;         // for `step`: the factor, 0 to 1
+  float end = 0;              // e, 0 to 1: for linear and cosine r e is the last rate, for one-cycle r w e
+  uint32_t warmup_steps = 0;  // W; 0 for one-cycle
+  float warmup_start = 0;     // w, 0 to 1: the share of r at step 0 of a warm-up or one-cycle
+  float pct = 0.3f;           // for one-cycle, the share of the steps in which the rate rises; 1 < pct T < T
 
   // Returns whether everything is finite and in range, so that at() is finite and not negative for every step.
   constexpr bool valid() const {
@@ -65,6 +68,7 @@ struct Schedule {
     return warmup_steps == 0 && within(pct, 0, 1) && rise > 0 && rise < double(steps) - 1;
   }
 
+  // Returns the rate of a step, counted from 0. The schedule must be valid.
   constexpr float at(uint32_t step) const {
     const double r = double(rate), w = double(warmup_start);
     if (step < warmup_steps) return float(r * (w + (1 - w) * (double(step) / warmup_steps)));

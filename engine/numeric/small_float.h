@@ -51,11 +51,14 @@ struct SmallFloat {
                                                               : kSign;
 
   SmallFloat() = default;
+  // Convert to nearest, ties to even. A number beyond the largest becomes infinity, or NaN if the format has none
+  // (kFinite: the largest). Conversions to float and double are exact.
   constexpr explicit SmallFloat(float v) : bits(encode(v, false)) {}
   constexpr explicit SmallFloat(double v) : SmallFloat(round_to_odd(v)) {}
   constexpr explicit operator float() const { return decode(bits); }
   constexpr explicit operator double() const { return double(decode(bits)); }
 
+  // Returns the number with this code.
   static constexpr SmallFloat of_bits(Storage code) {
     SmallFloat value{};
     value.bits = code;

@@ -1,6 +1,7 @@
 // Adds a micro-batch's part of its training step to the parts of those before it: NUMERICS.md (57).
 //
-//   for (const SumRun& run : runs) join(run, 0, step_block_bytes, into, from);
+// Example:
+//   for (const SumRun& run : runs) join(run, 0, into.size(), into.data(), from.data());   // whole step blocks
 //
 // A run is a part of the step block whose numbers are joined in one way (train/step_sums.h finds the runs of a
 // model).
@@ -25,9 +26,10 @@ struct SumRun {
   SumKind kind;
 };
 
+// Returns the bytes of one number.
 constexpr uint32_t element_bytes(SumKind kind) { return kind == SumKind::kFloat64 ? 8 : 4; }
 
-// The earlier number comes first, so that of two NaNs its bits are kept.
+// Join two numbers. The earlier number comes first, so that of two NaNs its bits are kept.
 constexpr float joined(float a, float b) { return a + b; }
 constexpr double joined(double a, double b) { return a + b; }
 constexpr int32_t joined(int32_t a, int32_t b) {
@@ -36,7 +38,8 @@ constexpr int32_t joined(int32_t a, int32_t b) {
 }
 constexpr uint32_t joined(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
-// Joins `bytes` bytes: into = into + from. Both start at multiples of the element's size and share no byte.
+// Joins `bytes` bytes: into = into + from. `bytes` is a multiple of the element's size; neither address need be. The
+// two share no byte.
 template <class T>
 void join_as(std::byte* into, const std::byte* from, size_t bytes) {
   for (size_t i = 0; i + sizeof(T) <= bytes; i += sizeof(T)) {

@@ -1,4 +1,12 @@
 // Ternary weights are -1, 0 or 1 times one scale, stored five to a byte. NUMERICS.md section 7.
+//
+// Example:
+//   const double scale = ternary_scale(pixels);         // a weight is about trit_of(..) scale
+//   int8_t trits[10];
+//   for (size_t i = 0; i < 10; ++i) trits[i] = trit_of(pixels[i], ternary_threshold(scale));
+//   uint8_t packed[ternary_bytes(10)];                  // 2 bytes
+//   pack_ternary(trits, packed);
+//   if (trit_at(packed, 9) != trits[9]) stop();
 #pragma once
 
 #include <cstddef>
@@ -18,6 +26,7 @@ constexpr double ternary_scale(std::span<const T> w) {
   return w.empty() ? 0 : sum / double(w.size());
 }
 
+// Returns the magnitude up to which a weight becomes 0: half of the scale.
 constexpr double ternary_threshold(double scale) { return 0.5 * scale; }
 
 // Returns sign(w) if |w| > threshold, else 0. NaN gives 0.
@@ -27,6 +36,7 @@ constexpr int8_t trit_of(T w, double threshold) {
 }
 
 inline constexpr int kTritsPerByte = 5;  // 3^5 = 243
+// Returns the bytes that so many trits take.
 constexpr size_t ternary_bytes(size_t trits) { return (trits + kTritsPerByte - 1) / kTritsPerByte; }
 
 // Packs trits: byte = sum_i (t_i + 1) 3^i, missing trits 0. `packed` must have ternary_bytes(trits.size()) bytes.

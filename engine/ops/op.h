@@ -15,7 +15,8 @@
 
 namespace nacre {
 
-// Ids never change meaning. Each group of ids leaves room for further ops.
+// The operators. The file of an op (conv.h for kConv2d, ...) has its formula, attributes and shapes; all_rules() lists
+// the files' rules. Ids never change meaning. Each group of ids leaves room for further ops.
 enum class Op : uint16_t {
   kNone = 0,
   kDense = 1,
@@ -175,8 +176,12 @@ enum class Op : uint16_t {
   kUpdateErrorRange = 743,
 };
 
+// The kind of an op's arithmetic: products of matrices and convolutions, element by element, sums over many elements,
+// or none (kMove only moves elements).
 enum class Numerics : uint8_t { kMatmul, kPointwise, kReduction, kMove };
 
+// The use of an operand by a step: it is read, written, or both. The two highest bits of an operand's word are its
+// role, the others its tensor id.
 enum class Role : uint8_t { kIn = 0, kOut = 1, kUpdate = 2 };
 inline constexpr uint32_t kOperandIdMask = 0x3FFFFFFF;
 inline constexpr uint32_t kNoOperand = kOperandIdMask;  // an optional operand that is absent
@@ -184,13 +189,13 @@ inline constexpr uint32_t kNoOperand = kOperandIdMask;  // an optional operand t
 struct StepRecord {  // schema/FORMAT.md, "steps"
   Op op;
   uint8_t word_count, operand_count;
-  uint32_t first_word, first_operand;
-  uint32_t layer;  // index or kNoIndex
-  uint32_t guard;  // tensor id or kNoIndex; if the tensor's one uint32 is 0, the step has no effect
-  uint8_t place;
-  Rounding rounding;
-  uint16_t flags;
-  uint32_t reserved[2];
+  uint32_t first_word, first_operand;  // positions in the file's tables of words and operands
+  uint32_t layer;                      // index or kNoIndex
+  uint32_t guard;                      // tensor id or kNoIndex; if the tensor's one uint32 is 0, the step has no effect
+  uint8_t place;                       // the port that is asked first for a kernel (run/places.h)
+  Rounding rounding;                   // how the kernel rounds integers
+  uint16_t flags;                      // 0
+  uint32_t reserved[2];                // 0
 };
 static_assert(sizeof(StepRecord) == 32);
 
@@ -201,7 +206,7 @@ struct Words {
 
   NACRE_SHARED constexpr uint32_t operator[](int i) const { return i < count ? data[i] : 0; }
   NACRE_SHARED constexpr int integer(int i) const { return int((*this)[i]); }
-  NACRE_SHARED constexpr float real(int i) const { return std::bit_cast<float>((*this)[i]); }
+  NACRE_SHARED constexpr float real(int i) const { return std::bit_cast<float>((*this)[i]); }  // the word's bits
 };
 
 // The operands of one step, inputs first, then outputs, in the order of the kernel's parameters.
@@ -210,6 +215,7 @@ struct Operands {
   int count = 0;
   int rows = 0;  // if > 0, the rows of this run, for batched tensors
 
+  // The other two need an operand that is there: has(i).
   NACRE_SHARED constexpr bool has(int i) const { return i < count && tensor[i].record != nullptr; }
   NACRE_SHARED constexpr Shape operator[](int i) const {
     const TensorRecord& r = *tensor[i].record;
@@ -234,6 +240,7 @@ enum class Coding : uint8_t {
   kBound,    // bound of a clamp: float32 bits in a float step, a code in an int8 step
 };
 
+// An attribute: one or more words of a step.
 struct Attribute {
   const char* name;
   Coding coding = Coding::kInteger;
@@ -291,9 +298,10 @@ constexpr int64_t elements_of_last(const Operands& operands) { return operands[o
 constexpr int64_t channels_of_first(const Operands& operands) { return operands[0].last(); }
 constexpr int64_t rows_of_first(const Operands& operands) { return operands[0].product(0, operands[0].rank - 1); }
 
+// All facts about an op that tools and programs ask.
 struct OpRule {
   Op op;
-  const char* name;
+  const char* name;  // "conv2d"
   Numerics numerics;
   ShapeRule shapes;
   std::span<const Attribute> attributes;  // attributes in the order of their words
@@ -306,7 +314,8 @@ struct OpRule {
   DeviceThreads threads = {};
 };
 
-// Returns the rule of an op, or null if there is none. engine/ops/all.cc defines it by one table.
+// Return the rule of an op, or null if there is none, and all rules. Rules are constant and static; engine/ops/all.h
+// has one table of them.
 const OpRule* find_rule(Op op);
 const OpRule* find_rule(const char* name);
 std::span<const OpRule* const> all_rules();

@@ -11,12 +11,13 @@
 namespace nacre {
 
 struct BoundCalls {
-  const Call* first;
-  const uint32_t* words;  // StepRecord::first_word counts from here
-  std::span<std::byte> scratch;
-  const Workers* workers = nullptr;
+  const Call* first;                 // the next call follows the operands of this one
+  const uint32_t* words;             // StepRecord::first_word counts from here
+  std::span<std::byte> scratch;      // the most that a call needs, for worker 0; those of other workers follow
+  const Workers* workers = nullptr;  // null: the caller's thread alone
 
-  // Runs calls [begin, end) with `rows` rows (0: the compiled batch). If a call fails, writes its index to `at`.
+  // Runs calls [begin, end) with `rows` rows (0: the compiled batch), except those whose guard is 0. If a call fails,
+  // returns its code, writes its index, counted from `first`, to `at`, and runs no more.
   Code run(uint32_t begin, uint32_t end, uint32_t rows, uint32_t* at) const;
 };
 

@@ -3,13 +3,21 @@
 // place 0, and last in the sets that the caller passes besides, whose kernels run on the host. So a caller that has
 // no port for a place runs its steps as if they were steps of place 0.
 //
-//   const Port* const ports[] = {nullptr, &device};               // place 0: the host; place 1: a device
+// Example:
+//   const Port* const ports[] = {nullptr, &device.port()};        // place 0: the host; place 1: a device
 //   Places places(ports);
 //   NACRE_TRY(places.measure(model, 0, kernels, &sizes));
 //   NACRE_TRY(Memory::cut(block, sizes, &memory, places.alignment()));
-//   NACRE_TRY(places.give(1, device_memory));                     // at least places.bytes(1), aligned as the port asks
+//   NACRE_TRY(places.give(1, device.allocate(places.bytes(1))));  // aligned as the port asks
 //   NACRE_TRY(places.bind(&program, model, 0, kernels, memory));
 //   NACRE_TRY(program.run());
+//
+// Example:
+//   const Port* const host[] = {&x86::port(x86::best())};         // the fast kernels of this processor, in place 0
+//   Places places(host);
+//   NACRE_TRY(places.measure(model, 0, kernels, &sizes, {.workers = 4}));
+//   NACRE_TRY(Memory::cut(block, sizes, &memory, places.alignment()));
+//   NACRE_TRY(places.bind(&program, model, 0, kernels, memory, pool.workers()));
 //
 // All blocks of Memory lie on the host, with and without ports. Inputs, outputs, state, streams and checkpoints are
 // written and read as without ports. A port with memory of its own (a port with `copy`) has there a mirror of every
@@ -58,14 +66,17 @@ class Places {
   static constexpr uint32_t kMaxPlaces = 8;  // open refuses a step of a higher place
   static constexpr uint32_t kMaxAlignment = 4096, kMaxTailBytes = 4096;
 
-  // `ports`: the port of each place, or null. The list, the ports and everything they point at must outlive every
-  // program that is bound to these Places.
+  // `ports`: the port of each place, or null; at most kMaxPlaces. The list, the ports and everything they point at must
+  // outlive every program that is bound to these Places, and so must the Places. Places are not synchronised: bind and
+  // run their programs on one thread at a time.
   explicit Places(std::span<const Port* const> ports);
   Places(const Places&) = delete;
   Places& operator=(const Places&) = delete;
 
   // Do as Program::measure and Program::bind, with the kernels of these ports. `memory` has `sizes`, with each block
-  // at a multiple of alignment(). kPort: a port is not valid.
+  // at a multiple of alignment(). They return the codes of these two, and others in Table::kPort, with the place.
+  // kPort: a port is not valid, or there are over kMaxPlaces. kMemorySize, kMemoryAlignment: give() gave less than
+  // bytes(), beside programs that were bound before, or at a wrong address. kPortFailed: a copy to the port failed.
   Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                  const Machine& machine = {}) {
     return functions_->measure(*this, model, program, kernels, sizes, machine);
@@ -83,9 +94,10 @@ class Places {
   // the place is the host, or if its port works in the host's memory.
   uint64_t bytes(uint32_t place) const { return place < kMaxPlaces ? places_[place].needed : 0; }
 
-  // Gives a place its memory, in the address space of its port. Each program that is bound afterwards takes the part
-  // that it needs. To give the place memory again, first unbind the programs that were bound to it: parts are then
-  // taken from the start again. kPort: the place has no port, or a port that works in the host's memory.
+  // Gives a place its memory, in the address space of its port, at a multiple of Port::alignment. The caller owns it,
+  // and keeps it until the programs are unbound. Each program that is bound afterwards takes the part that it needs.
+  // To give the place memory again, first unbind the programs that were bound to it: parts are then taken from the
+  // start again. kPort: the place has no port, or a port that works in the host's memory; nothing happened.
   Status give(uint32_t place, std::span<std::byte> memory);
 
   // Makes a place keep the content of its memory between runs. Call keep() before measure. From then on only the

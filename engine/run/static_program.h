@@ -5,14 +5,18 @@
 // If the kernel allows it (kernels/ready.h), the compiler makes the op of a call, with its sizes and attributes, from
 // the words and records in the same file. The words and records are then not in the image.
 //
-//   #include "kws.h"                                    // written by nacre firmware --name kws
-//   std::memcpy(kws_program.inputs[0].data(), ...);     // before every run
-//   NACRE_TRY_CODE(kws_program.run());
-//   read kws_program.outputs[0]
+// kws.h declares kws_program; `nacre firmware --name kws` writes it.
+//
+// Example:
+//   start_stream(kws_program);                                      // once, if the network has streams
+//   while (next_chunk(kws_program.inputs[0])) {                     // before every run
+//     if (const Code code = kws_program.run(); code != Code::kOk) return code;
+//     use(kws_program.outputs[0]);
+//   }
 //
 // The tables fit one version of this library: they assert this version and the layout of the structs that they hold.
 // A static program runs the compiled number of rows, without workers and without ports. train/static_trainer.h trains
-// static programs.
+// static programs. Its arena is static memory, so one thread runs it at a time.
 #pragma once
 
 #include <array>
@@ -31,6 +35,8 @@ inline constexpr uint32_t kLibraryVersion = 100;  // 10,000 major + 100 minor + 
 // keeps its name.
 inline constexpr uint32_t kStaticVersion = 1;
 
+// The declarations from here to StaticBlock are for the tables that `nacre firmware` writes.
+//
 // A call as a constant. The engine finds the operands directly after it.
 template <int kTensors>
 struct StaticCall {
@@ -75,6 +81,7 @@ constexpr uint32_t static_crc(std::span<const Item> items, uint32_t crc = 0) {
   return crc;
 }
 
+// Bytes that operands or calls of a static program point into: constants in flash, or the arena.
 struct StaticBlock {
   const void* data;
   uint32_t bytes;
@@ -86,8 +93,11 @@ struct StaticBlock {
 struct nacre_static_program {
   nacre::BoundCalls calls;
   uint32_t call_count;
-  std::span<const std::span<std::byte>> inputs, outputs;  // written before, read after every run
-  std::span<std::byte> stream;                            // survives from run to run; zero when a stream begins
+  // Written before, read after every run: the bytes of each input and output, row-major. NAME.h has the element type
+  // and the number of elements, and scale and zero point if there is one of each. An output may share bytes with an
+  // input.
+  std::span<const std::span<std::byte>> inputs, outputs;
+  std::span<std::byte> stream;  // survives from run to run; zero when a stream begins
   // The blocks that operands point into: weights, stream and each bank of the arena. The ops follow, which calls
   // point at.
   std::span<const nacre::StaticBlock> blocks;
@@ -95,7 +105,9 @@ struct nacre_static_program {
   uint8_t hash[16];   // hash of the model file that was checked (FileHeader::hash)
   uint32_t crc;       // CRC of all constants: table_crc() on the PC
 
-  nacre::Code run() const {  // fails only on indices found in data
+  // Runs the program once. kIndex: an index in the data is out of range; outputs then hold no results. There is no
+  // other failure.
+  nacre::Code run() const {
     uint32_t at = 0;
     return calls.run(0, call_count, 0, &at);
   }
@@ -105,7 +117,7 @@ namespace nacre {
 
 using StaticProgram = ::nacre_static_program;
 
-// Sets the bytes that survive from run to run to zero.
+// Begins a stream: sets the bytes that survive from run to run to zero. They are zero when the image starts.
 void start_stream(const StaticProgram& program);
 
 // Computes the CRC-32C of these, in this order: the hash; every call's step, words, op and operands (place, record);

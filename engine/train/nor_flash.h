@@ -1,10 +1,13 @@
 // NorFlash: sectors of a flash that the processor reads by address, as the Storage of checkpoints. Functions of the
 // vendor's library program and erase them:
 //
-//   const nacre::NorFlash flash = {.begin = reinterpret_cast<const std::byte*>(0x08060000),
+// Example:
+//   static const NorFlash flash = {.begin = reinterpret_cast<const std::byte*>(uintptr_t{0x08060000}),
 //                                  .bytes = 64 * 1024, .program_bytes = 8, .erase_bytes = 4096,
-//                                  .program = program_8_bytes, .erase = erase_sector};
+//                                  .program = [](uintptr_t at, const void* granule) { return write_8(at, granule); },
+//                                  .erase = [](uintptr_t at) { return erase_sector(at); }};
 //   Checkpoint checkpoint(flash.storage());   // `flash` outlives it
+//   NACRE_TRY(checkpoint.save(model, trainer.state()));
 //
 // NorFlash does not handle caches. If the processor reads flash through a cache, program and erase must discard the
 // cache lines of the bytes that they change.
@@ -19,16 +22,20 @@
 
 namespace nacre {
 
+// Describes sectors that follow each other. All fields must be set.
 struct NorFlash {
-  const std::byte* begin;  // start of a sector
+  const std::byte* begin;  // start of a sector, as the processor reads it
   uint32_t bytes;          // whole sectors, at least two
   // Bytes that are programmed at once, with their error correction: a power of two, at most 256. Bytes of a sector,
   // which is erased at once.
   uint32_t program_bytes, erase_bytes;
-  // Return whether the flash succeeded. `granule` has program_bytes, at a multiple of 8, in RAM.
+  // Return whether the flash succeeded, and only when it has finished. `address` is begin plus an offset: of a granule,
+  // or of a sector. `granule` has program_bytes, at a multiple of 8, in RAM.
   bool (*program)(uintptr_t address, const void* granule);
   bool (*erase)(uintptr_t address);
 
+  // Returns a Storage that calls these functions; the NorFlash must outlive it. An erase also checks that the sector is
+  // blank, and fails if it is not.
   Storage storage() const {
     return {.context = const_cast<NorFlash*>(this),
             .program_bytes = program_bytes,

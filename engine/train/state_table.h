@@ -21,6 +21,7 @@ struct StateRow {   // schema/FORMAT.md, "Checkpoints"
 };
 static_assert(sizeof(StateRow) == 32);
 
+// Return the bytes of an object, in place.
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span<const T, 1>(&value, 1));
@@ -40,13 +41,16 @@ struct StateTable {
   bool (*row)(const void* context, uint32_t index, StateRow* row);
   uint8_t (*use)(const void* context, uint32_t index);  // StateUse of an index that is a tensor of the state
 };
+// Bits that say who reads a tensor of the state. 0: `update` alone, such as a moment.
 enum StateUse : uint8_t {
   kOwn = 1,        // a parameter, or read by a program other than `update`
   kParameter = 2,  // kTrainable
 };
 
+// Returns the table of an opened model, which must outlive it.
 StateTable state_table(const Model& model);
 
+// Counts the rows of a table.
 uint32_t state_records(const StateTable& state);
 
 // Hash all rows to one number: add_row for each row, beginning with empty_layout. If two numbers are equal, the two
@@ -55,7 +59,8 @@ uint64_t empty_layout(uint64_t state_bytes);
 uint64_t add_row(uint64_t layout, const StateRow& row);
 uint64_t state_layout(const StateTable& state);
 
-// Finds the tensor of the state that has the name, type and size of `row`. `found` receives the row of this tensor.
+// Finds the tensor of the state that has the name, type and size of `row`, and returns whether there is one. `index`
+// and `found` receive the index and the row of this tensor; if there is none, they hold other values.
 bool find_in_state(const StateTable& state, const StateRow& row, uint32_t* index, StateRow* found);
 
 }  // namespace nacre

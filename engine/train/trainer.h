@@ -2,15 +2,30 @@
 // refused and changes only the loss scale and its counters. With immediate updates each parameter is accepted or
 // refused on its own.
 //
-//   Sizes sizes; NACRE_TRY(Trainer::measure(model, "host", kernels, &sizes));  // of all programs together
-//   Memory memory; NACRE_TRY(Memory::cut(block, sizes, &memory));
-//   Trainer trainer; NACRE_TRY(trainer.bind(model, "host", kernels, memory)); NACRE_TRY(trainer.start());
-//   write trainer.input(0), ..; NACRE_TRY(trainer.accumulate());         // any number of micro-batches
-//   Trainer::Report report; NACRE_TRY(trainer.commit(learning_rate, &report));
+// Example:
+//   const KernelSet* const kernels[] = {&reference::kernels(), &reference::training_kernels()};
+//   NACRE_TRY(Trainer::measure(model, "host", kernels, &sizes));           // all programs together
+//   NACRE_TRY(Memory::cut(block, sizes, &memory));
+//   NACRE_TRY(trainer.bind(model, "host", kernels, memory));
+//   NACRE_TRY(trainer.start());
+//   while (next_batch(trainer.input(0), trainer.input(1))) {               // data, labels
+//     NACRE_TRY(trainer.accumulate());                                     // any number of micro-batches
+//     Trainer::Report report;
+//     NACRE_TRY(trainer.commit(0.01f, &report));
+//     if (!report.applied) std::printf("refused at the loss scale %g\n", double(report.loss_scale));
+//   }
+//
+// Example:
+//   const Status added = trainer.accumulate();
+//   if (added.code == Code::kIndex) return Status();                       // a label is out of range: all is discarded
+//   NACRE_TRY(added);
+//   if (stop_wanted) trainer.discard();                                    // gives up what was accumulated
 //
 // The programs `gradients`, `update`, `derive` and `infer` of one target share state, stream, derived, step block,
 // arena and scratch. In a model compiled with --update immediate there is no `gradients`: `update` reads the data too,
 // and each commit takes exactly one micro-batch.
+//
+// A Trainer runs on one thread at a time. It owns no memory and moves none: the caller's blocks hold everything.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +39,14 @@ namespace nacre {
 
 class Trainer {
  public:
+  // Facts about one training step.
   struct Report {
     bool applied = false;            // false: refused; only the loss scale and its counters changed in the state
-    bool overflow_at_floor = false;  // refused at the lowest loss scale
+    bool overflow_at_floor = false;  // refused at the lowest loss scale: no smaller scale cures the overflow
     float loss = 0;                  // mean over the samples
     float norm = 0;                  // 2-norm of the mean gradient, before clipping; 0 of integers (int8/full)
     float loss_scale = 0;            // the gradients were made with this scale
-    float samples = 0;               // counted by the loss
+    float samples = 0;               // counted by the loss; 0 if the model does not count them
     uint32_t refused_in_row = 0;     // refused steps in a row since start or restored, with this step
   };
 
@@ -38,9 +54,16 @@ class Trainer {
   // before these. `target`: the target that the programs are compiled for; null: the target of the first program
   // `update`. `places`: runs steps on ports (run/places.h). `sizes`: the blocks kCalls and kPrepared are sums over
   // the programs, all other blocks are the largest of any program. `work` counts one accumulate and one commit.
+  // kNotBound: the model is not opened. kNoEntry: it has no `update` for the target. kTrainingProgram: `update` has
+  // other inputs or outputs than a training program. Else the codes of Program::measure or Places::measure. *sizes is 0
+  // after a refusal.
   static Status measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine = {}, Places* places = nullptr);
 
+  // Makes the checks of measure and binds all programs; start() comes next. Blocks of `memory` are at least as large as
+  // measure says (kMemorySize), aligned as Program::bind demands (kMemoryAlignment), and apart (kMemoryOverlap). Other
+  // codes are those of measure and Places::bind. After a refusal nothing is bound.
+  //
   // `model`, the kernel sets, memory, `workers` and `places` must outlive the Trainer. After Model::attach or
   // Model::open the Trainer must be bound again. If a port fails in accumulate or commit, the call returns the error,
   // discards what was accumulated, and leaves the state as it was. The exception is a commit whose update succeeded
@@ -49,41 +72,47 @@ class Trainer {
   Status bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr, Places* places = nullptr);
 
-  // Sets the state to the model's initial values. Call it before any other function, or to begin again.
+  // Sets the state to the model's initial values. Call it before any other function, or to begin again. Sums, streams
+  // and the count of refused steps begin at 0. kNotBound: nothing is bound. Else the codes of `derive`: kPortFailed.
   Status start();
-  // Call it after writing the state (Checkpoint::load): derives the values that depend on the state.
+  // Call it after writing the state (Checkpoint::load): derives the values that depend on the state. It discards what
+  // was accumulated and zeros the streams, as start() does. kNotBound as start(). kPortFailed: a port failed.
   Status restored();
 
   // Inputs of a micro-batch: data, then labels. Write all of them before every accumulate: a commit uses the same
-  // memory.
+  // memory. Bytes are laid out as those of Program::input. An input that does not exist is empty.
   uint32_t input_count() const { return feeding().input_count() - (immediate() ? 1 : 0); }
   std::span<std::byte> input(uint32_t i) const {
     return i < input_count() ? feeding().input(i) : std::span<std::byte>();
   }
   // The network's outputs for the micro-batch; valid until an input is written, or accumulate, commit or infer runs.
+  // There are none with immediate().
   uint32_t output_count() const { return immediate() ? 0 : feeding().output_count(); }
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? feeding().output(i) : std::span<const std::byte>();
   }
 
   // Adds the gradients of the first `rows` rows (0: the compiled batch). kIndex: a label is out of range, and
-  // everything accumulated since the last commit is discarded. kRows, kRowsUnsupported: nothing happened. With
+  // everything accumulated since the last commit is discarded. kRows (more than compiled), kRowsUnsupported, kNotBound
+  // (start() was not called), kOneMicroBatch (immediate(), and a micro-batch waits): nothing happened. With
   // immediate(), commit does this work, so commit returns kIndex and kRowsUnsupported. It then discards the
   // micro-batch and leaves the state as it was.
   Status accumulate(uint32_t rows = 0);
 
-  // Makes one step with the accumulated gradients. kNothingAccumulated, kLearningRate (negative or not finite):
-  // nothing happened. If the verdict refuses the step, commit succeeds and report->applied is false. `report` may be
-  // null.
+  // Makes one step with the accumulated gradients. kNothingAccumulated (no micro-batch, or no label that counts),
+  // kLearningRate (negative or not finite), kNotBound (start() was not called): nothing happened. If the verdict
+  // refuses the step, commit succeeds and report->applied is false. It does if a gradient, the norm or the loss is not
+  // finite (int8/full: if a sum reached an end of int32). The sums are discarded then too. `report` may be null; it is
+  // only written if `update` ran.
   Status commit(float learning_rate, Report* report);
 
   // Accumulates one micro-batch and commits. If all steps run on a device that keeps its memory, on a port that holds
   // (kernels/kernel.h), the programs are one run with one wait, and the network's outputs are not available
-  // afterwards. kRows, kRowsUnsupported, kLearningRate: nothing happened. kIndex, kNothingAccumulated: the state is
-  // as it was. Gradients that were accumulated before are committed too.
+  // afterwards. kRows, kRowsUnsupported, kLearningRate, kNotBound: nothing happened. kIndex, kNothingAccumulated: the
+  // state is as it was. Gradients that were accumulated before are committed too.
   Status step(float learning_rate, Report* report, uint32_t rows = 0);
 
-  // Discards everything accumulated since the last commit.
+  // Discards everything accumulated since the last commit. The state does not change.
   void discard();
 
   // ---- Between accumulate and commit, for steps whose micro-batches run on several machines (train/step_sums.h) ----
@@ -99,15 +128,19 @@ class Trainer {
   // again.
   std::span<std::byte> sums_at(const Port& port) const;
   // Discards what was accumulated. The next accumulate takes micro-batch `index` of the step, from 0, and draws the
-  // random numbers of that micro-batch. kOneMicroBatch: immediate(), and index is not 0.
+  // random numbers of that micro-batch. kNotBound: start() was not called. kOneMicroBatch: immediate(), and index is
+  // not 0. kRegion: index is not 0, and `gradients` writes state or streams, so that micro-batches need their order.
   Status begin_at(uint32_t index);
   // Call it after writing sums(): the block now holds the sums of `micro_batches` micro-batches. A device that keeps
   // the block takes the written one. kNothingAccumulated: `micro_batches` is 0, or sums() is empty.
   Status merged(uint32_t micro_batches);
-  Status merged_at(const Port& port, uint32_t micro_batches);  // like merged(), after writing sums_at(port)
+  // Does what merged() does, after writing sums_at(port). kPort: no device of this port keeps the block. kPortFailed:
+  // the count of samples could not be copied to the host.
+  Status merged_at(const Port& port, uint32_t micro_batches);
   // Accumulates one micro-batch so that the sums have the bytes that several machines get, with one micro-batch each:
   // sums it from zero, then adds the sums to the step block (NUMERICS.md (57)). `keep`: memory of as many bytes as
-  // sums(). kMemorySize: it has fewer, and nothing happened.
+  // sums(), which it overwrites. kMemorySize: it has fewer, and nothing happened. kRows, kRowsUnsupported: the sums
+  // are as they were. Any other refusal of accumulate or begin_at, and kPortFailed, discards all that was accumulated.
   Status accumulate_apart(std::span<std::byte> keep, uint32_t rows = 0);
 
   // Returns the program `infer`, bound over the same state; not bound if the model has no such program. It may run
@@ -120,7 +153,7 @@ class Trainer {
   // is undone. Also empty if the device cannot give the state back: the host's block is then older than the learned
   // values.
   std::span<std::byte> state() const { return ready() && bring_home().ok() ? state_ : std::span<std::byte>(); }
-  // Returns whether the Trainer is bound to a model of the same file.
+  // Returns whether the Trainer was bound to a model of the same file. Both models must be opened.
   bool trains(const Model& model) const {
     return model_ != nullptr && std::ranges::equal(model_->header().hash, model.header().hash) &&
            model_->region_bytes(Region::kState) == model.region_bytes(Region::kState);

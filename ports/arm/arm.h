@@ -1,7 +1,12 @@
 // Fast kernels for ARM, in tiers over NEON. A program chooses one tier for its processor, as on x86
 // (ports/x86/x86.h).
 //
-//   const Port* const ports[] = {&arm::port(arm::best())};
+// Example:
+//   const arm::Tier tier = arm::best();
+//   if (tier == arm::Tier::kCount) return {Code::kNoKernel};
+//   const Port* const ports[] = {&arm::port(tier)};
+//   Places places(ports);                                              // engine/run/places.h
+//   NACRE_TRY(places.measure(model, 0, kernels, &sizes));              // kernels: {&reference::kernels()}
 #pragma once
 
 #include <cstdint>
@@ -24,6 +29,8 @@ bool runs_here(Tier tier);    // by the processor's features that Linux tells (A
 int lanes(Tier tier);         // numbers in a vector
 Tier best();                  // the highest tier that runs here; kCount if none does
 
+// All functions but runs_here and best ask for a tier below kCount. Sets, ports and lists are constant and static. Any
+// machine may measure with a set or port; bind and run it only if runs_here(tier).
 const KernelSet& kernels(Tier tier);
 const Port& port(Tier tier);                             // "arm/neon"
 std::span<const reference::NamedEntry> list(Tier tier);  // with names; `run` is null if not compiled here

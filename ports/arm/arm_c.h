@@ -1,8 +1,11 @@
 /* The fast kernels of ARM for C (arm.h). They are sets of kernels for nacre_program_bind_with and
  * nacre_trainer_bind_with. List the reference kernels after them, for steps that a set does not take.
  *
- *   const nacre_kernels* const kernels[] = {nacre_arm_kernels(nacre_arm_best()), nacre_reference_kernels()};
- *   nacre_program_bind_with(&program, &model, 0, kernels, 2, NULL, memory, size);
+ * Example:
+ *   const nacre_kernels* const fast = nacre_arm_kernels(nacre_arm_best());                 // NULL: none runs here
+ *   const nacre_kernels* const both[] = {fast, nacre_reference_kernels()};
+ *   if (fast == NULL) return nacre_program_bind(&program, &model, 0, both[1], memory, memory_size).code == 0;
+ *   return nacre_program_bind_with(&program, &model, 0, both, 2, NULL, memory, memory_size).code == 0;
  */
 #ifndef NACRE_ARM_C_H
 #define NACRE_ARM_C_H

@@ -1,9 +1,18 @@
 // The port for NVIDIA GPUs: the reference's kernels, compiled for the device, work on the device's memory.
 //
-//   cuda::Device device;
-//   if (!device.open(cuda::load_driver(), cuda::modules())) return device.sentence();
-//   const Port* const ports[] = {nullptr, &device.port()};
-//   Places places(ports);  ...  places.give(1, device.allocate(places.bytes(1)));
+// Example:
+//   cuda::Device gpu;                                                  // outlives places and programs
+//   if (!gpu.open(cuda::load_driver(), cuda::modules())) {
+//     std::printf("%s\n", gpu.sentence());
+//     return {Code::kPort};
+//   }
+//   const Port* const ports[] = {nullptr, &gpu.port()};
+//   Places places(ports);
+//   places.keep(1);                                                    // a Trainer's state stays on the device
+//   NACRE_TRY(Trainer::measure(model, "cuda/sm90", kernels, &sizes, {}, &places));
+//   NACRE_TRY(Memory::cut(block, sizes, &memory, places.alignment()));
+//   NACRE_TRY(places.give(1, gpu.allocate(places.bytes(1))));
+//   NACRE_TRY(trainer.bind(model, "cuda/sm90", kernels, memory, nullptr, &places));
 //
 // Steps of a segment (consecutive steps on this port) are deferred until outputs are copied, then launched as one CUDA
 // graph. The first run of these steps with this number of rows records the graph; each later run launches it again.
@@ -46,6 +55,7 @@ std::span<const void* const> modules();
 
 class Device {
  public:
+  // Counts since open.
   struct Counts {
     uint64_t launches = 0;    // launches of graphs
     uint64_t recordings = 0;  // recordings of graphs, each before a first launch
@@ -55,10 +65,10 @@ class Device {
     uint64_t turned = 0;      // of these steps, wrote float8 codes and their transpose (turned_codes.h)
   };
 
-  enum class Timing : uint8_t { kNone, kGraphs, kSteps };
+  enum class Timing : uint8_t { kNone, kGraphs, kSteps };  // what time() measures
   struct Time {
     const char* kernel;  // "kDenseF32"; null for a graph
-    float us;
+    float us;            // microseconds of the device's clock
   };
 
   Device() = default;
@@ -66,9 +76,10 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Returns false if it fails; then sentence() says why. `driver` may be null. `library` is cuBLASLt or null. It
-  // takes Products::kWorkspace bytes of the device; if it does not open, the port's own kernels run all steps. All
-  // arguments must outlive the Device.
+  // Opens a GPU. Returns false if it fails; then sentence() says why, and no device is open. `driver`: load_driver();
+  // null is refused with a sentence. `modules`: modules(). `ordinal`: number of the GPU, from 0. `library` is cuBLASLt
+  // or null. It takes Products::kWorkspace bytes of the device; if it does not open, the port's own kernels run all
+  // steps. All arguments must outlive the Device.
   bool open(const Driver* driver, std::span<const void* const> modules, int ordinal = 0,
             const CublasLt* library = nullptr);
   // Frees all memory that `allocate` gave. First unbind every program that is bound to the port.
@@ -77,15 +88,16 @@ class Device {
   static size_t kernel_count();               // all device kernels of the port
   static const char* name_of(Kernel kernel);  // "kDenseF32"; null if the port has no such kernel
 
-  // The port of an open device.
+  // The port of an open device. It stays at this address, so keep the Device in place.
   const Port& port() const { return port_; }
-  // Returns bytes of the device's memory, for Places::give; empty if the device has not as many.
+  // Returns bytes of the device's memory, for Places::give, at a multiple of 256. The host must not read or write them.
+  // Empty: `bytes` is 0, no device is open, or it has not as many (sentence() says so).
   std::span<std::byte> allocate(size_t bytes);
-  void release(std::span<std::byte> memory);  // memory from `allocate`
+  void release(std::span<std::byte> memory);  // memory from `allocate`; unbind its programs first
 
   // Returns the last failure in one sentence; "" if there was none.
   const char* sentence() const { return sentence_; }
-  const char* name() const { return name_; }
+  const char* name() const { return name_; }                 // the driver's name of the GPU; "" before the first open
   bool has_products() const { return products_.is_open(); }  // whether cuBLASLt is in use
   // Allows the library to multiply float32 as TF32 (product.h) in later runs, or forbids it. The default is to
   // forbid.

@@ -1,9 +1,14 @@
 // CheckpointFiles stores the two slots of a checkpoint as two files of one directory, slot0.checkpoint and
 // slot1.checkpoint. It is a ready Storage for POSIX systems.
 //
+// Example:
 //   CheckpointFiles files;
-//   if (!files.open(directory, CheckpointFiles::Use::kSave)) return say(files.problem());   // or kRead, to load from
-//   Checkpoint checkpoint(files.storage(model));
+//   if (!files.open("run", CheckpointFiles::Use::kSave)) {               // or kRead, to load from
+//     std::printf("%s\n", files.problem().sentence().c_str());
+//     return {Code::kStorageFailed};
+//   }
+//   Checkpoint saved(files.storage(model));                              // `files` outlives it
+//   NACRE_TRY(saved.save(model, trainer.state()));
 //
 // To save, the directory must exist. To load, nothing is created and nothing need be writable. Slots that were
 // created and never saved to are removed again. A slot is as long as it needs to be. Once flush() has returned, the
@@ -26,7 +31,8 @@ namespace nacre {
 
 class CheckpointFiles {
  public:
-  enum class Use { kSave, kRead };
+  enum class Use { kSave, kRead };  // kSave: to save and load; kRead: to load alone
+  // Why a call failed.
   struct Problem {
     std::string place, fact, remedy;  // "run/slot0.checkpoint", "is a pipe", "name another directory, or remove it"
     bool no_checkpoints = false;      // when loading: the directory has none
@@ -39,18 +45,23 @@ class CheckpointFiles {
   CheckpointFiles(const CheckpointFiles&) = delete;
   CheckpointFiles& operator=(const CheckpointFiles&) = delete;
 
-  bool open(const std::string& directory, Use use);  // returns false if it fails; then problem() says why
+  // Closes what was open, opens both slots, and locks them until close(). Returns false if it fails; then problem()
+  // says why, and nothing is open. Strings allocate, so it may throw std::bad_alloc.
+  bool open(const std::string& directory, Use use);
+  // Closes the files, and removes slots that open() made and nothing was saved to. Storages of this object are then
+  // no longer usable.
   void close();
 
-  // Returns a storage for checkpoints that `model` is to load. A file may claim a length that takes no room on its
-  // disk. From such a slot at most twice the bytes of a checkpoint of this model are read, or 16 MiB if that is more.
+  // Returns a storage for checkpoints that `model` is to load, and which points at this object: keep it in place. A
+  // file may claim a length that takes no room on its disk. From such a slot at most twice the bytes of a checkpoint
+  // of this model are read, or 16 MiB if that is more.
   Storage storage(const Model& model);
 
   // Makes all existing checkpoints void. Returns false if it fails; then problem() says why, and each slot that the
   // system had not yet cut to length holds its checkpoint as before.
   bool begin_anew();
 
-  // Returns whether the slots are still the files with their names; if not, problem() says so.
+  // Returns whether the slots are still the files with their names; if not, problem() says so. For kSave.
   bool there();
 
   const Problem& problem() const { return problem_; }  // the last one

@@ -1,9 +1,12 @@
 /* A nacre_storage over files, for C on POSIX systems: checkpoints in two files of a directory (checkpoint_files.h).
  *
- *   nacre_storage storage = {sizeof storage};
+ * Example:
+ *   nacre_storage storage = {.size = sizeof storage};
  *   char why[256];
  *   nacre_checkpoint_files* files = nacre_checkpoint_files_open("run", 1, &model, &storage, why, sizeof why);
- *   if (files == NULL) puts(why); else nacre_checkpoint_save(&model, &trainer, &storage, 0, NULL, 0);
+ *   if (files == NULL) return puts(why);
+ *   if (nacre_checkpoint_save(&model, &trainer, &storage, 0, NULL, 0).code != 0)
+ *     puts(nacre_checkpoint_files_problem(files));
  *   nacre_checkpoint_files_close(files);
  */
 #ifndef NACRE_FILES_C_H
@@ -17,12 +20,13 @@ extern "C" {
 
 typedef struct nacre_checkpoint_files nacre_checkpoint_files;
 
-/* Opens the files and fills `storage`, whose size the caller set. If `save` is not 0, opens them for saving, else for
- * loading. The directory must exist. Returns NULL if it refuses; then `why`, of why_size bytes, holds a sentence that
- * says so. `why` may be NULL. Allocates. */
+/* Opens the files and fills `storage`, whose size the caller set; the storage is usable until close. If `save` is not
+ * 0, opens them for saving, else for loading checkpoints of `model`, which must be opened. The directory must exist.
+ * Returns NULL if it refuses; then `why`, of why_size bytes, holds a sentence that says so, cut to that length and
+ * ended with a 0. `why` may be NULL. Allocates. */
 nacre_checkpoint_files* nacre_checkpoint_files_open(const char* directory, int save, const nacre_model* model,
                                                     nacre_storage* storage, char* why, size_t why_size);
-/* Returns the last failure of a call on the storage; "" if nothing failed. */
+/* Returns the last failure of a call on the storage; "" if nothing failed. The text is valid until the next call. */
 const char* nacre_checkpoint_files_problem(const nacre_checkpoint_files* files);
 void nacre_checkpoint_files_close(nacre_checkpoint_files* files); /* does nothing for NULL */
 

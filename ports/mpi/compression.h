@@ -18,8 +18,10 @@ size_t coded_bytes(Coding coding, size_t numbers);
 
 // v = x + unit error; coded = code(v); error = (v - decoded) / unit. If a run of 256 numbers has an infinite or NaN
 // v, the errors of that run do not change. `unit` is the loss scale. x is multiplied by the loss scale already; the
-// errors are not.
+// errors are not. `error` has x.size() numbers, 0 at first (kNone: none). `coded` has coded_bytes(coding, x.size())
+// bytes.
 void encode(Coding coding, std::span<const float> x, float unit, std::span<float> error, std::byte* coded);
+// Writes the x.size() numbers that `coded` means.
 void decode(Coding coding, const std::byte* coded, std::span<float> x);
 
 }  // namespace nacre::mpi

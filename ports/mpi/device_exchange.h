@@ -1,10 +1,16 @@
 // Exchanges the sums of a training step among GPUs by NCCL. Exchange (exchange.h) does the same with blocks in the
 // host's memory, slice by slice in the same order, so both give the same bytes on all ranks. MPI takes the turns.
 //
-//   DeviceExchange exchange(ranks, device, *cuda::load_nccl(), runs, trainer.sums().size());
-//   const std::string why = exchange.open();              // "": all ranks can
-//   exchange.add(mine ? trainer.sums_at(device.port()) : std::span<std::byte>());
-//   exchange.finish(trainer.sums_at(device.port())); trainer.merged_at(device.port(), micro_batches);
+// Example:
+//   const cuda::Nccl* const nccl = cuda::load_nccl();     // null: Exchange does it by way of the host
+//   if (nccl == nullptr) return {Code::kPortFailed};
+//   mpi::DeviceExchange exchange(ranks, device, *nccl, runs, trainer.sums().size());
+//   if (const std::string why = exchange.open(); !why.empty()) return {Code::kPortFailed};
+//   NACRE_TRY(trainer.begin_at(mine));                    // one round, as exchange.h has several
+//   NACRE_TRY(trainer.accumulate());
+//   exchange.add(trainer.sums_at(device.port()));         // a rank without a micro-batch adds an empty span
+//   exchange.finish(trainer.sums_at(device.port()));
+//   NACRE_TRY(trainer.merged_at(device.port(), count));
 //
 // Memory on the device: a block and a slice.
 #pragma once
@@ -24,7 +30,8 @@ namespace nacre::mpi {
 
 class DeviceExchange {
  public:
-  // `runs` describe the step block of `bytes` bytes and are the same on all ranks. Each rank has its own device.
+  // `runs` describe the step block of `bytes` bytes and are the same on all ranks. Each rank has its own device, which
+  // is open. `ranks`, `device` and `nccl` must outlive the DeviceExchange.
   DeviceExchange(Ranks& ranks, cuda::Device& device, const cuda::Nccl& nccl, std::span<const SumRun> runs,
                  uint64_t bytes);
   ~DeviceExchange();
@@ -35,7 +42,8 @@ class DeviceExchange {
   // words on all ranks; "" if all ranks succeeded.
   std::string open();
 
-  // These functions do what Exchange's do, with blocks in the device's memory.
+  // These functions do what Exchange's do, with blocks in the device's memory. If NCCL or the device refuses, problem()
+  // says so: look at it after each call. finish then returns false.
   const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
   bool finish(std::span<std::byte> all);
 

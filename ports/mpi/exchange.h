@@ -1,14 +1,19 @@
 // Exchanges the sums of a training step (engine/train/step_sums.h) among the ranks of an MPI communicator. On any
 // number of ranks uncoded sums are, to the byte, those of one machine with Trainer::accumulate_apart: NUMERICS.md (57).
 //
-//   std::vector<SumRun> runs(sum_runs(model, {})); sum_runs(model, runs);
-//   Exchange exchange(ranks, runs, trainer.sums().size());
-//   for (uint32_t first = 0; first < micro_batches; first += ranks.count()) {   // one round: a micro-batch per rank
-//     const uint32_t mine = first + ranks.rank();
-//     if (mine < micro_batches) { trainer.begin_at(mine); write inputs; trainer.accumulate(); }
-//     exchange.add(mine < micro_batches ? trainer.sums() : std::span<std::byte>());
+// Example:
+//   std::vector<SumRun> runs(sum_runs(model, {}));
+//   sum_runs(model, runs);
+//   mpi::Exchange exchange(ranks, runs, trainer.sums().size());
+//   for (uint32_t first = 0; first < count; first += uint32_t(ranks.count())) {   // one round: a micro-batch per rank
+//     const bool works = first + uint32_t(ranks.rank()) < count;
+//     mpi::Turn turn = {};
+//     if (works && !micro_batch(first + uint32_t(ranks.rank())).ok()) turn.failed = 1;   // begin_at .. accumulate
+//     if (mpi::first_failed(exchange.add(works ? trainer.sums() : std::span<std::byte>(), turn)) != nullptr) stop();
 //   }
-//   exchange.finish(trainer.sums()); trainer.merged(micro_batches); trainer.commit(rate, &report);
+//   exchange.finish(trainer.sums());
+//   NACRE_TRY(trainer.merged(count));
+//   NACRE_TRY(trainer.commit(0.01f, &report));                                    // on every rank: the same state
 //
 // The block is cut into one slice per rank. In a round every rank sends slice r of its block to rank r. Rank r adds
 // the slices that it gets to its slice of the sum, in the order of the ranks. At the end all ranks get all slices.
@@ -29,22 +34,24 @@
 
 namespace nacre::mpi {
 
+// All functions but sent_bytes, discard, begin_step and end_step are collective.
 class Exchange {
  public:
-  // `runs` describe the step block of `bytes` bytes. `gradients` is the float32 run that `coding` shrinks; an empty
-  // run turns the coding off. All ranks give the same arguments.
+  // `runs` describe the step block of `bytes` bytes: sum_runs of the model. `gradients` is the float32 run that
+  // `coding` shrinks, gradient_run of the model; an empty run turns the coding off. All ranks give the same arguments.
+  // `ranks` must outlive the Exchange. Allocates.
   Exchange(Ranks& ranks, std::span<const SumRun> runs, uint64_t bytes, Coding coding = Coding::kNone,
            SumRun gradients = {});
 
   // Exchanges and adds the blocks of one round. `mine` is this rank's block, or empty if it has none. `turn` is what
-  // this rank tells the others besides. Returns the turns of all ranks. If a rank failed (first_failed), nothing was
-  // exchanged.
+  // this rank tells the others besides; turn.failed: this rank cannot go on. Returns the turns of all ranks, valid
+  // until the next call. If a rank failed (first_failed), nothing was exchanged.
   const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
 
-  // Writes the sum of all blocks since the last finish or discard to `all`, on every rank. Returns false if there was
-  // no block.
+  // Writes the sum of all blocks since the last finish or discard to `all`, on every rank. `all` has the bytes of a
+  // block, such as Trainer::sums(). Returns false if there was no block; nothing is written then.
   bool finish(std::span<std::byte> all);
-  void discard() { given_ = false; }
+  void discard() { given_ = false; }  // forgets the sum; call it on all ranks
 
   // Needed only with a coding. Call begin_step before the first round, with the loss scale of the next step's
   // gradients. Call end_step after commit; `applied` says whether the step was applied. The errors of a refused step

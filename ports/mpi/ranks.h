@@ -1,9 +1,12 @@
 // The processes that mpirun started, as ranks of a communicator that take turns. Functions that exchange are
 // collective: every rank calls the same functions in the same order.
 //
-//   MPI_Init(&argc, &argv);
-//   nacre::mpi::Ranks ranks(MPI_COMM_WORLD);
-//   const std::string why = ranks.require_same("model 3f..\nkernels avx2\n");   // "": all ranks gave the same lines
+// Example:
+//   mpi::Ranks all_ranks(MPI_COMM_WORLD);                                         // after MPI_Init
+//   const std::string why = all_ranks.require_same("model 3f..\nkernels avx2\n");   // "": all gave the same lines
+//   if (!why.empty()) std::printf("%s\n", why.c_str());
+//   const std::vector<mpi::Turn> turns = all_ranks.turn({.what = 1, .wishes = stop_wanted ? 1u : 0u});
+//   for (const mpi::Turn& one : turns) stop_wanted |= one.wishes != 0;
 //
 // A turn is the message that every rank sends to all others before anything else is exchanged. A rank on which
 // something failed says so in its turn: all others see it, and none waits for data that will not come. If a process
@@ -25,8 +28,9 @@
 
 namespace nacre::mpi {
 
+// Sent as its bytes, so all ranks run one build on one kind of machine.
 struct Turn {
-  uint32_t what = 0;                   // the next exchange; must be the same on all ranks
+  uint32_t what = 0;                   // the next exchange, a number below 0xFFFF0000; the same on all ranks
   int32_t failed = 0;                  // not 0: this rank cannot go on, and `text` says why
   uint32_t wishes = 0;                 // the caller's bits, such as a wish to stop
   uint32_t gives = 0;                  // whether sums follow (exchange.h)
@@ -37,17 +41,20 @@ struct Turn {
 
 class Ranks {
  public:
-  // Copies the communicator, so that the caller's own messages do not meet these.
+  // Copies the communicator, so that the caller's own messages do not meet these. MPI must be initialized. The
+  // constructor and the destructor are collective; destroy the Ranks before MPI_Finalize. An error of MPI goes to the
+  // communicator's error handler, which ends the process unless the caller set another one.
   explicit Ranks(MPI_Comm communicator);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
-  int rank() const { return rank_; }
-  int count() const { return count_; }
-  MPI_Comm communicator() const { return communicator_; }
+  int rank() const { return rank_; }                       // of this process, from 0
+  int count() const { return count_; }                     // number of ranks
+  MPI_Comm communicator() const { return communicator_; }  // the copy
 
-  // Called on rank 0 each time another `patience` has passed, with the ranks that it still waits for.
+  // Called on rank 0 each time another `patience` has passed, with the ranks that it still waits for, and the seconds
+  // that it has waited.
   using Late = std::function<void(const std::vector<int>& ranks, double seconds)>;
   void on_late(std::chrono::milliseconds patience, Late late) {
     patience_ = patience;
@@ -66,7 +73,8 @@ class Ranks {
   // differ, the same on all ranks. Returns "" if all lines are equal.
   std::string require_same(const std::string& lines);
 
-  // Waits until all requests are done. peers[i] is the rank that sends or receives message i.
+  // Waits until all requests are done, and calls `late` meanwhile. peers[i] is the rank that sends or receives message
+  // i. Not collective.
   void wait_all(std::span<MPI_Request> requests, std::span<const int> peers);
 
  private:
@@ -79,7 +87,7 @@ class Ranks {
   Late late_;
 };
 
-// Returns the first turn that failed; null if no turn failed.
+// Returns the first turn that failed, and writes its rank to *rank; null if no turn failed.
 const Turn* first_failed(std::span<const Turn> turns, int* rank = nullptr);
 
 }  // namespace nacre::mpi

@@ -1,8 +1,14 @@
 // A Workers (engine/kernels/kernel.h) with threads of its own. No step waits for threads that have not begun its
 // work.
 //
-//   ThreadPool pool(4);
-//   NACRE_TRY(program.bind(model, 0, kernels, memory, pool.workers()));
+// Example:
+//   ThreadPool four(4);                                              // the caller's thread and three others
+//   const Machine machine = {.workers = uint32_t(four.count())};     // each worker needs scratch
+//   NACRE_TRY(Program::measure(model, 0, kernels, &sizes, machine));
+//   NACRE_TRY(Memory::cut(block, sizes, &memory));
+//   NACRE_TRY(program.bind(model, 0, kernels, memory, four.workers()));
+//   NACRE_TRY(program.run());
+//   program.unbind();                                                // before the pool ends
 //
 // Steps below 30 us are tried alone from time to time, and run so while that is quicker. The pool allocates only when
 // it is made. The thread that runs a program is one of its workers, number 0.
@@ -16,6 +22,7 @@
 
 namespace nacre {
 
+// Times of a ThreadPool, in microseconds.
 struct ThreadSettings {
   // A thread without work looks for more for this long, then sleeps. If 0, it sleeps at once.
   uint32_t spin_us = 50;
@@ -34,16 +41,19 @@ struct ThreadsRefused : std::runtime_error {
   int started, asked;
 };
 
+// Threads that wait for work from when the pool is made until it ends. They block all signals but SIGPROF and those of
+// a fault.
 class ThreadPool {
  public:
-  // If `threads` is 0, starts as many as this process may use; at most 1,024. Throws ThreadsRefused or
-  // std::bad_alloc, and leaves no thread running then.
+  // `threads`: the caller's included, 0 to 1,024. If it is 0, starts as many as this process may use. Throws
+  // ThreadsRefused (`asked` is over 1,024, or the system gave fewer) or std::bad_alloc, and leaves no thread running
+  // then.
   explicit ThreadPool(int threads, const ThreadSettings& settings = {});
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
-  ~ThreadPool();  // after a fork the child has no threads, and waits for none
+  ~ThreadPool();  // no program may run with it; after a fork the child has no threads, and waits for none
 
-  int count() const { return workers_.count; }
+  int count() const { return workers_.count; }  // threads, the caller's included
   // Returns null if there is one thread: then a plain loop runs all tiles. Valid as long as the pool. Several threads
   // may run programs with one pool. A caller that finds the pool busy does all tiles itself, and so does a forked
   // process.

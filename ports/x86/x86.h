@@ -1,7 +1,12 @@
 // Fast kernels for x86-64, in tiers. A program chooses one tier for its processor.
 //
-//   const Port* const ports[] = {&x86::port(x86::best())};
-//   Places places(ports);                      // engine/run/places.h; its measure and bind take the reference kernels
+// Example:
+//   const x86::Tier tier = x86::best();
+//   if (tier == x86::Tier::kCount) return {Code::kNoKernel};
+//   const Port* const ports[] = {&x86::port(tier)};
+//   Places places(ports);                                              // engine/run/places.h
+//   NACRE_TRY(places.measure(model, 0, kernels, &sizes));              // kernels: {&reference::kernels()}
+//   std::printf("%s: %d numbers in a vector\n", x86::name(tier), x86::lanes(tier));
 //
 // Each tier is a set of kernels, compiled for the instructions that its line names. The reference kernels run the steps
 // that the set lacks.
@@ -24,6 +29,8 @@ bool by_name(Tier tier);      // true if best() never chooses it on this machine
 Tier best();                  // the highest that runs here and is not by_name; kCount if there is none, for example if
                               // -Dx86_tiers=native left out kPortable and the library runs on an older processor
 
+// All functions but runs_here and best ask for a tier below kCount. Sets, ports and lists are constant and static. Any
+// machine may measure with a set or port; bind and run it only if runs_here(tier).
 const KernelSet& kernels(Tier tier);
 const Port& port(Tier tier);                             // "x86/avx2"
 std::span<const reference::NamedEntry> list(Tier tier);  // with names; `run` is null if the tier is not compiled

@@ -1,8 +1,11 @@
 /* The fast kernels of x86-64 for C (x86.h). They are sets of kernels for nacre_program_bind_with and
  * nacre_trainer_bind_with. List the reference kernels after them, for steps that a set does not take.
  *
- *   const nacre_kernels* const kernels[] = {nacre_x86_kernels(nacre_x86_best()), nacre_reference_kernels()};
- *   nacre_program_bind_with(&program, &model, 0, kernels, 2, NULL, memory, size);
+ * Example:
+ *   const nacre_kernels* const fast = nacre_x86_kernels(nacre_x86_best());                 // NULL: none runs here
+ *   const nacre_kernels* const both[] = {fast, nacre_reference_kernels()};
+ *   if (fast == NULL) return nacre_program_bind(&program, &model, 0, both[1], memory, memory_size).code == 0;
+ *   return nacre_program_bind_with(&program, &model, 0, both, 2, NULL, memory, memory_size).code == 0;
  */
 #ifndef NACRE_X86_C_H
 #define NACRE_X86_C_H
