@@ -2,7 +2,7 @@
 # Claim headers_alone: each header of include/nacre, and each header that it includes, compiles by itself, without any
 # warning that other projects turn on. Headers of C compile as C99 and as C++17, all others as C++20. (The Cortex-M
 # kernels' headers need that processor and are left out.) The C++ that `nacre firmware` writes compiles in the same
-# way.
+# way, and so do the examples in the headers' comments (header_examples.py).
 #
 #   tests/claims/headers_alone.sh            with the libraries and the tool of a build (NACRE_BUILD, else build/test)
 set -uo pipefail
@@ -52,10 +52,19 @@ headers=0 compilations=0
     g++ -std=c++20 "${warnings[@]}" -Wold-style-cast -fsyntax-only -I"$include" -I"$work/made" "$file" 2>&1 | sed -n "s|^$work/[a-z]*/||; /\(warning\|error\):/p"
     compilations=$((compilations + 1))
   done
-  echo "$headers $compilations" >"$work/counts"
+  examples=$(python3 tests/claims/header_examples.py "$include" "$work") || echo "error: header_examples.py"
+  # The examples declare names of their own, over those that they share.
+  {
+    g++ -std=c++20 "${warnings[@]}" -Wold-style-cast -Wno-shadow -fsyntax-only -I"$include" "${mpi[@]}" "$work/examples.cc"
+    gcc -std=c99 "${warnings[@]}" -Wno-shadow -fsyntax-only -I"$include" "$work/examples.c"
+  } 2>&1 | sed -n "s|^$include/||; /\(warning\|error\):/p"
+  echo "$headers $compilations $examples" >"$work/counts"
 } >"$work/found"
 sort -u "$work/found" | head -n 40
-read -r headers compilations <"$work/counts"
+read -r headers compilations cpp c <"$work/counts"
 found=$(sort -u "$work/found" | wc -l)
-if [ "$found" -gt 0 ] || [ "$headers" -lt 20 ]; then echo "CLAIM headers_alone NOT SHOWN: $found warnings in $headers headers"; exit 1; fi
-echo "CLAIM headers_alone shown: $headers headers and $((compilations - headers)) other compilations without a warning"
+if [ "$found" -gt 0 ] || [ "$headers" -lt 20 ] || [ "${cpp:-0}" -lt 20 ] || [ "${c:-0}" -lt 8 ]; then
+  echo "CLAIM headers_alone NOT SHOWN: $found warnings in $headers headers, with ${cpp:-no} examples of C++ and ${c:-no} of C"
+  exit 1
+fi
+echo "CLAIM headers_alone shown: $headers headers, their examples, $cpp of C++ and $c of C, and $((compilations - headers)) other compilations without a warning"
