@@ -303,8 +303,8 @@ nacre_status nacre_program_run_hooked(const nacre_program* program, uint32_t row
  */
 typedef struct nacre_static_program nacre_static_program;
 
-/* Return the bytes of an input or output; NAME.h has its type and size. NULL: there is none. If `program` is NULL,
-   *size keeps its value. */
+/* Return the bytes of an input or output; NAME.h has its type and size. NULL, and *size 0: there is none, or `program`
+   is NULL. */
 void* nacre_static_input(const nacre_static_program* program, uint32_t index, size_t* size);
 const void* nacre_static_output(const nacre_static_program* program, uint32_t index, size_t* size);
 void nacre_static_start(const nacre_static_program* program); /* sets bytes that survive from run to run to zero */

@@ -141,7 +141,7 @@ typedef struct {
 uint32_t nacre_gradient_run_at(const nacre_model* model, uint32_t index, nacre_gradient_run* run);
 /* Returns the scale of the next gradients; 1 if gradients are integers or the trainer is not started; 0 for NULL. */
 float nacre_trainer_loss_scale(const nacre_model* model, const nacre_trainer* trainer);
-/* Writes the first 16 bytes of the SHA-256 of the file after its header. The model must be opened. */
+/* Writes the first 16 bytes of the SHA-256 of the file after its header; zeros if the model is not opened. */
 void nacre_model_hash(const nacre_model* model, uint8_t hash[16]);
 /* Discards what was accumulated: the next accumulate takes micro-batch `micro_batch` of the step, from 0, and draws its
    random numbers. kNotBound: not started. kOneMicroBatch: --update immediate, and it is not 0. kRegion: it is not 0,

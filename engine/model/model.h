@@ -102,7 +102,7 @@ struct Limits {
   uint64_t work = uint64_t{1} << 50;        // kWork, of measure and bind: multiply-accumulates of one run
 };
 
-struct TensorInfo;  // engine/model/tensor_info.h, in the source tree
+struct TensorInfo;  // engine/model/tensor_info.h
 
 // A program of the model, as plain values and views into the file.
 struct ProgramView {

@@ -5,7 +5,9 @@
 
 namespace {
 
-std::byte* bytes_of(std::span<const std::span<std::byte>> list, uint32_t index, size_t* size) {
+using List = std::span<const std::span<std::byte>>;
+
+std::byte* bytes_of(List list, uint32_t index, size_t* size) {
   const std::span<std::byte> bytes = index < list.size() ? list[index] : std::span<std::byte>();
   if (size != nullptr) *size = bytes.size();
   return bytes.data();
@@ -16,10 +18,10 @@ std::byte* bytes_of(std::span<const std::span<std::byte>> list, uint32_t index, 
 extern "C" {
 
 void* nacre_static_input(const nacre_static_program* program, uint32_t index, size_t* size) {
-  return program == nullptr ? nullptr : bytes_of(program->inputs, index, size);
+  return bytes_of(program == nullptr ? List() : List(program->inputs), index, size);
 }
 const void* nacre_static_output(const nacre_static_program* program, uint32_t index, size_t* size) {
-  return program == nullptr ? nullptr : bytes_of(program->outputs, index, size);
+  return bytes_of(program == nullptr ? List() : List(program->outputs), index, size);
 }
 void nacre_static_start(const nacre_static_program* program) {
   if (program != nullptr) nacre::start_stream(*program);

@@ -84,8 +84,12 @@ Status Places::measure(Places& places, const Model& model, uint32_t program, std
 
 Status Places::bind(Places& places, Program* bound, const Model& model, uint32_t program,
                     std::span<const KernelSet* const> kernels, const Memory& memory, const Workers* workers) {
+  size_t taken[kMaxPlaces];
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) taken[i] = places.places_[i].taken;
   places.program_ = program;
-  return bound->bind_with(Rules{places}, model, program, kernels, memory, workers);
+  const Status s = bound->bind_with(Rules{places}, model, program, kernels, memory, workers);
+  for (uint32_t i = 0; i < kMaxPlaces && !s.ok(); ++i) places.places_[i].taken = taken[i];  // returns the parts
+  return s;
 }
 
 Places::Places(std::span<const Port* const> ports) : functions_(&kFunctions), ports_(ports) {}

@@ -42,7 +42,9 @@ float nacre_trainer_loss_scale(const nacre_model* model, const nacre_trainer* tr
 }
 
 void nacre_model_hash(const nacre_model* model, uint8_t hash[16]) {
-  if (model != nullptr && hash != nullptr) std::memcpy(hash, of(model).header().hash, sizeof of(model).header().hash);
+  if (model == nullptr || hash == nullptr) return;
+  if (of(model).opened()) std::memcpy(hash, of(model).header().hash, sizeof of(model).header().hash);
+  else std::memset(hash, 0, sizeof of(model).header().hash);
 }
 
 nacre_status nacre_trainer_begin_at(nacre_trainer* trainer, uint32_t micro_batch) {

@@ -137,7 +137,7 @@ nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer
                                    int pending, const void* note, size_t note_bytes) {
   if (const Status s = arguments(model != nullptr, trainer != nullptr, usable(storage)); !s.ok()) return to_c(s);
   if (note == nullptr && note_bytes != 0) return no_note();
-  if (!of(trainer).state().empty() && !of(trainer).trains(of(model)))
+  if (!of(trainer).state().empty() && of(model).opened() && !of(trainer).trains(of(model)))
     return to_c(Status{nacre::Code::kCheckpointModel, nacre::Table::kCheckpoint});
   const Checkpoint::Info info = {pending != 0, {static_cast<const std::byte*>(note), note_bytes}};
   return to_c(Checkpoint(storage_of(storage)).save(of(model), of(trainer).state(), info));

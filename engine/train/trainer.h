@@ -153,9 +153,9 @@ class Trainer {
   // is undone. Also empty if the device cannot give the state back: the host's block is then older than the learned
   // values.
   std::span<std::byte> state() const { return ready() && bring_home().ok() ? state_ : std::span<std::byte>(); }
-  // Returns whether the Trainer was bound to a model of the same file. Both models must be opened.
+  // Returns whether the Trainer is bound to a model of the same file. False if `model` is not opened.
   bool trains(const Model& model) const {
-    return model_ != nullptr && std::ranges::equal(model_->header().hash, model.header().hash) &&
+    return update().bound() && model.opened() && std::ranges::equal(model_->header().hash, model.header().hash) &&
            model_->region_bytes(Region::kState) == model.region_bytes(Region::kState);
   }
   // Returns whether each commit takes one micro-batch (--update immediate).

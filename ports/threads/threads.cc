@@ -406,7 +406,7 @@ ThreadsRefused::ThreadsRefused(int some, int all)
 
 ThreadPool::ThreadPool(int threads, const ThreadSettings& settings) : workers_{} {
   if (threads == 0) threads = threads_of_process();
-  if (threads > kMostThreads) throw ThreadsRefused(kMostThreads, threads);
+  if (threads < 0 || threads > kMostThreads) throw ThreadsRefused(threads < 0 ? 0 : kMostThreads, threads);
   // A step of 60,000 multiply-accumulates takes about 1 us with AVX2. To share it costs 0.2 us (Zen 4) to 0.5 us.
   workers_ = {nullptr, threads, &Crew::run, 60'000};
   if (threads < 2) return;

@@ -46,8 +46,8 @@ struct ThreadsRefused : std::runtime_error {
 class ThreadPool {
  public:
   // `threads`: the caller's included, 0 to 1,024. If it is 0, starts as many as this process may use. Throws
-  // ThreadsRefused (`asked` is over 1,024, or the system gave fewer) or std::bad_alloc, and leaves no thread running
-  // then.
+  // std::bad_alloc, or ThreadsRefused: `asked` is below 0 or over 1,024, or the system gave fewer. No thread is left
+  // running then.
   explicit ThreadPool(int threads, const ThreadSettings& settings = {});
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -103,6 +103,7 @@ bool runs_here(Tier tier) {
 }
 
 bool by_name(Tier tier) {
+  if (tier >= Tier::kCount) return false;
   const ByName where = by_name_of(tier_of::X86Tiers(), tier);
   return where == ByName::kEverywhere || (where == ByName::kOnIntel && is_intel());
 }

@@ -2,6 +2,7 @@
 // the size that it needs. The refusal names the argument, and nothing else happens.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -158,6 +159,11 @@ TEST(c_api_arguments, of_trainers_and_storages) {
   expect_argument(nacre_checkpoint_load(&o.model, &trainer, &storage, &unsized_report, nullptr, 0), 3);
   expect_argument(nacre_checkpoint_look(nullptr, nullptr), 0);
   expect_argument(nacre_checkpoint_look(&storage, &unsized_report), 1);
+  nacre_model closed;
+  EXPECT_NE(nacre_model_open(&closed, nullptr, 0).code, 0);
+  storage.program_bytes = storage.erase_bytes = 1;
+  storage.bytes = 4096;
+  EXPECT_EQ(Code(nacre_checkpoint_save(&closed, &trainer, &storage, 0, nullptr, 0).code), Code::kNotBound);
   expect_argument(nacre_checkpoint_confirm(nullptr), 0);
   expect_argument(nacre_checkpoint_revert(nullptr), 0);
   storage.size = 0;
@@ -206,6 +212,11 @@ TEST(c_api_arguments, of_step_sums) {
   uint8_t hash[16] = {};
   nacre_model_hash(nullptr, hash);
   nacre_model_hash(&o.model, nullptr);
+  nacre_model closed;
+  EXPECT_NE(nacre_model_open(&closed, nullptr, 0).code, 0);
+  std::ranges::fill(hash, uint8_t{7});
+  nacre_model_hash(&closed, hash);
+  EXPECT_TRUE(std::ranges::all_of(hash, [](uint8_t byte) { return byte == 0; }));
   expect_argument(nacre_trainer_begin_at(nullptr, 0), 0);
   expect_argument(nacre_trainer_accumulate_apart(nullptr, sums, size, 0), 0);
   expect_argument(nacre_trainer_accumulate_apart(&trainer, nullptr, size, 0), 1);
@@ -217,7 +228,9 @@ TEST(c_api_arguments, of_step_sums) {
 
 TEST(c_api_arguments, of_static_programs) {
   EXPECT_EQ(nacre_static_run(nullptr), NACRE_ARGUMENT);
-  EXPECT_EQ(nacre_static_input(nullptr, 0, nullptr), nullptr);
+  size_t size = 7;
+  EXPECT_EQ(nacre_static_input(nullptr, 0, &size), nullptr);
+  EXPECT_EQ(size, 0u);
   EXPECT_EQ(nacre_static_output(nullptr, 0, nullptr), nullptr);
   nacre_static_start(nullptr);
   nacre_static_trainer_make(nullptr, nullptr);

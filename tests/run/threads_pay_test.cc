@@ -55,6 +55,8 @@ void work(int us) {
   }
 }
 
+TEST(thread_pool, a_number_below_0_is_refused) { EXPECT_THROW(ThreadPool(-3), ThreadsRefused); }
+
 // A tile takes 1 us on the caller's thread and 10 us on another one, as where two cores share no cache.
 TEST(threads_pay, not_in_small_steps_that_take_longer_on_two_threads) {
   ThreadPool pool(2, {.wake_after_us = 0, .most_rest_us = 0});

@@ -90,6 +90,15 @@ TEST(trainer, trains_with_the_programs_of_one_target) {
 
 // ---- Memory, and what undoes bind ----
 
+TEST(trainer, trains_no_model_that_is_not_opened_and_none_once_a_bind_is_refused) {
+  Training t(training());
+  const Model closed;
+  EXPECT_TRUE(t.trainer.trains(t.model));
+  EXPECT_FALSE(t.trainer.trains(closed));
+  EXPECT_FALSE(t.trainer.bind(t.model, "host", reference_kernels(), {}).ok());
+  EXPECT_FALSE(t.trainer.trains(t.model));
+}
+
 TEST(trainer, memory_over_the_models_bytes_is_refused) {
   const Buffer file = pack(training());
   Sizes sizes;
