@@ -5,10 +5,10 @@
 #
 #   docs/build.sh [FOLDER]      FOLDER: in place of build/site; it is replaced
 #
-# The pages are README, docs/, FORMAT.md, NUMERICS.md, the notebooks, the Python package's docstrings, the public headers
-# and the tool's manual pages (docs/site/mkdocs.yml lists them). A link that leads nowhere fails the build. The script
-# needs a built tool, build/test/tools/nacre or NACRE_TOOL, the package group docs, and docs/site/requirements.txt
-# (tools/peers.sh).
+# The pages are README, docs/, FORMAT.md, NUMERICS.md, the notebooks, the Python package's docstrings, a reference of the
+# public headers, which Doxygen reads, and the tool's manual pages (docs/site/mkdocs.yml lists them). A link that leads
+# nowhere fails the build, and so does a header of include/nacre without a page. The script needs a built tool,
+# build/test/tools/nacre or NACRE_TOOL, the package group docs, and docs/site/requirements.txt (tools/peers.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh

@@ -26,7 +26,7 @@ packages_of() {
     # Ubuntu has Chromium as a snap alone: there NACRE_BROWSER names one, or the pages are not looked at.
     browser) ! grep -qs '^ID=debian' /etc/os-release || echo chromium ;;
     python) echo python3-dev ;;
-    docs) echo groff-base ;;
+    docs) echo groff-base doxygen ;;
     *)
       echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack, gemm_peers, mpi, peers, browser, python or docs" >&2
       return 1

@@ -1,8 +1,8 @@
 """Reads the files that docs/site/mkdocs.yml lists from their places in the checkout: none is copied for the site.
 
-Markdown as it is; a code span that names a page becomes a link to it, and pictures come along. A notebook through
-nbconvert. A header with its comments, as code. `man`: the manual pages that NACRE_TOOL prints. Two pages of the
-reference are printed by programs beside this file.
+Markdown as it is; a code span that names a page, or what a header declares, becomes a link to it, and pictures come
+along. A notebook through nbconvert. A header becomes a page of the reference (api.py). `man`: the manual pages that
+NACRE_TOOL prints. Two pages of the reference are printed by programs beside this file.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs/site"))
+
+import api  # noqa: E402
+
+_REFERENCE = api.Reference([])  # of the headers that the navigation lists
 _LINK = re.compile(r"\]\(([^)#:\s]+)")
 _SPAN = re.compile(r"(?<![`\[])`([^`\n]+)`(?!`)")
 _FENCE = re.compile(r"^ *(```|~~~)")
-_LISTS = re.compile(r"man/|.*\.h\.md$|CHANGELOG|CONTRIBUTING|python_reference|schema/|engine/numeric/|docs/hacking/|bench/|docs/reference/operators")
+_LISTS = re.compile(r"man/|.*\.h\.md$|headers\.md|CHANGELOG|CONTRIBUTING|python_reference|schema/|engine/numeric/|docs/hacking/|bench/|docs/reference/operators")
 
 
 def on_config(config: MkDocsConfig) -> None:
@@ -33,7 +38,13 @@ def on_config(config: MkDocsConfig) -> None:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds what the navigation names and pages/ does not have."""
-    for path in _paths(config.nav):
+    global _REFERENCE
+    paths = _paths(config.nav)
+    headers = [path.removesuffix(".md") for path in paths if path.endswith(".h.md")]
+    if missing := api.unlisted(headers):
+        raise SystemExit(f"docs/site: mkdocs.yml lists no page for {', '.join(missing)}, which include/nacre names")
+    _REFERENCE = api.Reference(headers)
+    for path in paths:
         if files.get_file_from_path(path) is None:
             source, kind = ROOT / path.removesuffix(".md"), posixpath.splitext(path.removesuffix(".md"))[1]
             if path.startswith("man/"):
@@ -41,7 +52,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             elif path in _PRINTED:
                 files.append(File.generated(config, path, content=_printed(_PRINTED[path])))
             elif kind == ".h":
-                files.append(File.generated(config, path, content=_header(source)))
+                files.append(File.generated(config, path, content=_REFERENCE.pages[path]))
+            elif path == "headers.md":
+                files.append(File.generated(config, path, content=api.overview()))
             elif kind == ".ipynb":
                 files.append(File.generated(config, path, content=_notebook(source)))
             else:
@@ -63,13 +76,16 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         for path in (span[1], span[1] + ".md"):
             if path != here and files.get_file_from_path(path) is not None:
                 return f"[{span[0]}]({posixpath.relpath(path, posixpath.dirname(here))})"
-        return span[0]
+        if (place := _REFERENCE.place_of(span[1], here)) is None:
+            return span[0]
+        path, _, anchor = place.partition("#")
+        return f"[{span[0]}]({'' if path == here else posixpath.relpath(path, posixpath.dirname(here))}#{anchor})"
 
     lines, fenced = [], False
     for line in markdown.split("\n"):
         fence = _FENCE.match(line) is not None
         fenced ^= fence
-        lines.append(line if fenced or fence or line.startswith("    ") else _SPAN.sub(linked, line))
+        lines.append(line if fenced or fence or line.startswith(("    ", "#")) else _SPAN.sub(linked, line))
     return "\n".join(lines)
 
 
@@ -91,13 +107,6 @@ def _add_pictures(text: str, path: str, files: Files, config: MkDocsConfig) -> N
         uri = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         if not uri.endswith(".md") and (ROOT / uri).is_file() and files.get_file_from_path(uri) is None:
             files.append(File.generated(config, uri, abs_src_path=str(ROOT / uri)))
-
-
-def _header(path: pathlib.Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    language = "c" if "_c" in path.stem or path.stem == "nacre_mpi" else "cpp"
-    name = path.relative_to(ROOT).as_posix()
-    return f"# {path.name}\n\n`#include \"{name}\"`\n\n```{language}\n{text}```\n"
 
 
 def _notebook(path: pathlib.Path) -> str:

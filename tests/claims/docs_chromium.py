@@ -46,6 +46,10 @@ class Search:
 
     def pages(self, question: str, most: int) -> list[str]:
         """Types `question`: the first pages of the list, `most` of them, without their anchors. No page within 10 s: none."""
+        return [links[0].partition("#")[0] for links in self.links(question, most)]
+
+    def links(self, question: str, most: int) -> list[list[str]]:
+        """Types `question`: the links to each of the first pages, `most` of them, and to places on them."""
         self.field.fill("x")
         self.field.press("Backspace")
         self.items.first.wait_for(state="detached", timeout=20000)
@@ -53,5 +57,8 @@ class Search:
         self.field.press_sequentially(question[-1])
         with contextlib.suppress(TimeoutError):
             self.items.first.wait_for(timeout=10000)
-        links = self.items.evaluate_all("(items, most) => items.slice(0, most).map(i => i.querySelector('a').href)", most)
-        return [urllib.parse.unquote(urllib.parse.urlsplit(link).path).removeprefix("/") for link in links]
+        found = self.items.evaluate_all(
+            "(items, most) => items.slice(0, most).map(i => [...i.querySelectorAll('a.md-search-result__link')].map(a => a.href))", most
+        )
+        parts = [[urllib.parse.urlsplit(link) for link in links] for links in found]
+        return [[urllib.parse.unquote(f"{p.path.removeprefix('/')}#{p.fragment}") for p in links] for links in parts]

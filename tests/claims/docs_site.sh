@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Claim docs_site: docs/build.sh makes the site of the documentation in strict mode. Every link leads somewhere, every
-# docstring of the package is on the site, and nothing is requested from another host (docs_site.py says what is
-# checked). Copies of the site that are broken on purpose, one in each way, must be found wrong. If Chromium is
-# installed, it opens every page.
+# comment of a public header and docstring of the package is on the site, and nothing is requested from another host
+# (docs_site.py says what is checked). Copies of the site that are broken on purpose, one in each way, must be found
+# wrong. If Chromium is installed, it opens every page and searches for names of C, C++ and Python.
 #
 #   tests/claims/docs_site.sh
 #
@@ -34,10 +34,14 @@ broken docs/python.html 's/href="many_machines.html"/href="no_such.html"/' "lead
 broken index.html 's/href="#run-a-network"/href="#no-such"/' "has no such anchor"
 broken index.html 's/<\/head>/<script src="https:\/\/example.org\/a.js"><\/script>&/' "asks another host"
 broken index.html 's/<h2 id="train-it"/<h4 id="train-it"/' "h2"
-broken engine/nacre_c.h.html 's/nacre_model_open//' "lacks lines"
+broken engine/nacre_c.h.html 's/id="nacre-model-open"/id="nacre-model-opened"/' "no anchor nacre-model-open"
+broken engine/nacre_c.h.html 's/Reads every weight//' "not on its page"
+broken engine/base/status.h.html 's/a weight is NaN//' "not on its page"
+broken python_reference.html 's/id="nacre.Trainer"/id="nacre.trainer"/' "nacre.Trainer: the page has no such anchor"
 broken python_reference.html 's/A step commits as a whole or not at all//' "nacre.Trainer: not on the page"
 
-# In this checkout a Markdown file has a link that leads nowhere. docs/build.sh must refuse it.
+# In this checkout a Markdown file has a link that leads nowhere, and then a public header has no page. docs/build.sh
+# must refuse both.
 mkdir "$work/tree"
 for entry in *; do [ "$entry" = docs ] || ln -s "$PWD/$entry" "$work/tree/$entry"; done
 cp -r docs "$work/tree/docs"
@@ -45,6 +49,9 @@ sed -i 's/(many_machines.md)/(no_such.md)/' "$work/tree/docs/python.md"
 tool=$(realpath "${NACRE_TOOL:-build/test/tools/nacre}")
 ! NACRE_TOOL=$tool "$work/tree/docs/build.sh" "$work/never" >"$work/faults" 2>&1 || fail "a site is made of a link that leads nowhere"
 grep -qF no_such.md "$work/faults" && [ ! -e "$work/never" ] || { cat "$work/faults"; fail "a link that leads nowhere"; }
+sed -i '/ports\/threads\/threads\.h$/d' "$work/tree/docs/site/mkdocs.yml"
+! NACRE_TOOL=$tool "$work/tree/docs/build.sh" "$work/never" >"$work/faults" 2>&1 || fail "a site is made without a public header"
+grep -qF "no page for ports/threads/threads.h" "$work/faults" && [ ! -e "$work/never" ] || { cat "$work/faults"; fail "a header without a page"; }
 
 browser=${NACRE_BROWSER:-$(command -v chromium || command -v chromium-browser || true)}
 opened="not opened in a browser: no Chromium"
@@ -52,4 +59,4 @@ if [ -n "$browser" ]; then
   "${NACRE_PEERS_PYTHON:-$(bash tools/peers.sh)}" tests/claims/docs_site_in_browser.py "$browser" "$site" >"$work/opened" || { cat "$work/opened"; fail "in Chromium"; }
   opened=$(tail -n 1 "$work/opened")
 fi
-echo "CLAIM docs_site shown: $(tail -n 1 "$work/counts"); $found copies broken on purpose are found out, and a link that leads nowhere ends the build; $opened; $((SECONDS - began)) s"
+echo "CLAIM docs_site shown: $(tail -n 1 "$work/counts"); $found copies broken on purpose are found out, a link that leads nowhere and a public header without a page end the build; $opened; $((SECONDS - began)) s"

@@ -1,6 +1,7 @@
 // A question, as the search of the theme can answer it. The theme finds each text that has a word which begins as one of the question does.
 // So "to" would find "tool" and "total", and "kernels" would not find "kernel". Here small words leave the question, endings leave its words,
 // a number or a single letter counts as it is, and AllocateTensors is two words, as the index has it (separator in mkdocs.yml).
+// A question that is a name of the reference, as nacre_program_bind or Program::bind, asks for titles that have all words of the name.
 "use strict";
 (() => {
   const small = new Set(
@@ -17,16 +18,30 @@
     if (/^(\w|\d+)$/.test(word)) return word + "^1";
     return /^[a-z]+$/.test(word) ? shorter(word) : word;
   };
+  const names = new Set();
+  const plain = (name) => name.toLowerCase().replace(/\(.*\)$/, "").replace(/^nacre(::|\.)/, "");
+  const collect = (docs) => {
+    for (const { location, title } of docs) {
+      if (!/(\.h|python_reference)\.html#/.test(location)) continue;
+      title.replace(/<[^>]*>/g, "").split(/[\s,]+/).forEach((name) => names.add(plain(name)));
+    }
+  };
   const words = (question) => {
+    const name = question.trim();
+    if (/^\w[\w:.]*(\(.*\))?$/.test(name) && /[_:.]|[a-z][A-Z]/.test(name) && names.has(plain(name))) {
+      const parts = name.replace(/\(.*/, "").split(/[_:.]+|(?<=[a-z])(?=[A-Z])/).map((part) => part.toLowerCase());
+      return parts.filter((part) => part && !small.has(part)).map((part) => `+title:${part}^1`).join(" ");
+    }
     if (/["*^~]|(^|\s)[+-]/.test(question)) return question;  // the reader knows the search's own signs
     const all = question.replace(/([a-z])(?=[A-Z])/g, "$1 ").toLowerCase().split(/[\s_,;!?()/]+/).filter(Boolean);
     const large = all.filter((word) => !small.has(word));
     return (large.length ? large : all).map(asked).join(" ");
   };
 
-  const QUERY = 2;  // the theme's number of this message to its worker
+  const SETUP = 0, QUERY = 2;  // the theme's numbers of these messages to its worker
   const post = Worker.prototype.postMessage;
   Worker.prototype.postMessage = function (message, ...others) {
+    if (message && message.type === SETUP && message.data && message.data.docs) collect(message.data.docs);
     const query = message && message.type === QUERY && typeof message.data === "string";
     return post.call(this, query ? { ...message, data: words(message.data) } : message, ...others);
   };
