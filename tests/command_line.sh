@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the command line as a shell sees it: "-" is standard input or output, and bash completes words. Three checks
-# need programs and are passed over without them: zsh and fish parse their completions; progress is shown on a terminal alone
-# (script); manual pages format without a warning (groff).
+# need programs and are passed over without them: zsh and fish parse their completions; progress and colours are shown on a
+# terminal alone (script); manual pages format without a warning (groff).
 set -uo pipefail
 tool=$NACRE_TOOL samples=$NACRE_ROOT/tools/samples
 work=$(mktemp -d)
@@ -56,6 +56,32 @@ if command -v script >/dev/null; then
   seen eval "$tool" report file.nacre codes.nacre "${set[@]}" -o page.html
 fi
 
+# ---- Colours ----
+# on_terminal VARIABLE=VALUE VARIABLE=VALUE COMMAND... writes to the file `shown` what the command shows on a terminal.
+on_terminal() { env "${@:1:2}" script -qc "$(printf '%q ' "${@:3}")" terminal.txt >shown </dev/null; }
+escape=$'\x1b'
+head -c 256 /dev/zero | tr '\0' '\377' >nan.bin  # 64 times NaN
+for command in "size none.nacre" "run file.nacre --input nan.bin"; do
+  # shellcheck disable=SC2086  # several words
+  TERM=xterm "$tool" $command >out 2>&1
+  ! grep -q "$escape" out || fail "$command writes colours into a file"
+done
+if command -v script >/dev/null; then
+  # coloured COLOUR WORD COMMAND... expects this word in this colour.
+  coloured() {
+    on_terminal TERM=xterm NO_COLOR= "$tool" "${@:3}"
+    grep -qF "$escape[$1m$2$escape[0m" shown || { cat -v shown; fail "nacre ${*:3} does not colour $2"; }
+  }
+  coloured 31 nacre: size none.nacre
+  coloured 31 nacre: size
+  coloured 33 warning: run file.nacre --input nan.bin
+  for off in "TERM=xterm NO_COLOR=1" "TERM=dumb NO_COLOR=" "TERM= NO_COLOR="; do
+    # shellcheck disable=SC2086  # two words
+    on_terminal $off "$tool" size none.nacre
+    { grep -q '^nacre: none' shown && ! grep -q "$escape" shown; } || fail "$off: an error has colours"
+  done
+fi
+
 # ---- Completions ----
 "$tool" completions bash >completions.bash && bash -n completions.bash || fail "bash completions do not parse"
 # completed WORDS... prints bash's completions of the last word.
@@ -90,4 +116,4 @@ fi
 
 "$tool" --version | sed -n 1p | grep -x 'nacre [0-9.]*' >/dev/null || fail "--version begins otherwise"
 "$tool" --version | grep '^kernels  .*auto: ' >/dev/null || fail "--version says no kernels"
-echo "standard streams, progress of $bars commands on a terminal alone, completions of $shells, $pages manual pages"
+echo "standard streams, progress of $bars commands and colours on a terminal alone, completions of $shells, $pages manual pages"

@@ -1,9 +1,13 @@
 #include "tools/base/print.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
+#include <string_view>
 
 #include "tools/base/caller.h"
+#include "tools/base/colour.h"
 #include "tools/base/foreign_text.h"
 #include "tools/base/held_pipe_signal.h"
 
@@ -19,23 +23,30 @@ void keep_failure(bool written) {
   if (!written && first_failure == 0) first_failure = errno != 0 ? errno : EIO;
 }
 
-}  // namespace
-
-void print(const std::string& text) {
-  const std::string shown = visible_lines(text);
+// Prints a text without control codes but those of colours.
+void print_shown(const std::string& shown) {
   if (Caller* const to = caller()) return to->print(shown);
   if (printed_to != nullptr) return complain(shown);
   const HeldPipeSignal held(outlives_reader);
   errno = 0;
   keep_failure(std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size());
 }
+
+}  // namespace
+
+void print(const std::string& text) { print_shown(visible_lines(text)); }
+void print_in_colour(Colour colour, const std::string& word) {
+  print_shown(in_colour(colour, visible_lines(word), printed_to != nullptr ? STDERR_FILENO : STDOUT_FILENO));
+}
 void print_to_standard_error() { printed_to = stderr; }
 void print_to_the_end() { outlives_reader = true; }
 
 void note(const std::string& line) {
   const std::string shown = visible_lines(line);
-  if (Caller* const to = caller()) to->note(shown);
-  else complain(shown + "\n");
+  if (Caller* const to = caller()) return to->note(shown);
+  constexpr std::string_view kWarning = "warning:";
+  if (!shown.starts_with(kWarning)) return complain(shown + "\n");
+  complain(in_colour(Colour::kYellow, std::string(kWarning), STDERR_FILENO) + shown.substr(kWarning.size()) + "\n");
 }
 
 void complain(const std::string& text) {

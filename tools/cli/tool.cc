@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/base/colour.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/nearest.h"
@@ -28,7 +29,8 @@ constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 reading or writing failed.\n"
     "Every file is written whole or not at all. Each command has its own --help with an example.\n"
     "A standard stream that is closed counts as the null device.\n"
-    "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
+    "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.\n"
+    "NO_COLOR, if it is not empty, turns the colours of words on a terminal off; so does TERM=dumb.";
 
 // Returns the message for a word that is neither a command nor an option. It suggests the nearest commands or options.
 std::string words_of_extra(const CLI::App& app, const std::string& extra) {
@@ -72,8 +74,8 @@ std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
 int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> used = app.get_subcommands();
   const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
-  complain(fmt::format("{}: {}\n    see: {} --help\n", used.empty() ? "nacre" : "nacre: " + used.front()->get_name(),
-                       escaped(words_of(app, error)), command));
+  complain_of(fmt::format("{}{}\n    see: {} --help", used.empty() ? "" : used.front()->get_name() + ": ",
+                          escaped(words_of(app, error)), command));
   return kUsage;
 }
 
@@ -98,8 +100,8 @@ Json option_json(const Command& command, const CLI::Option& option) {
 int flush_output() {
   const int error = flush_printed();
   if (error == 0) return kSuccess;
-  complain(fmt::format("nacre: standard output: cannot be written: {}\n    {}\n", std::strerror(error),
-                       remedy_of_write(error)));
+  complain_of(
+      fmt::format("standard output: cannot be written: {}\n    {}", std::strerror(error), remedy_of_write(error)));
   return kIo;
 }
 
@@ -116,11 +118,11 @@ void require_values(std::span<const std::string> words) {
 int refuse_memory() {
   rlimit limit = {};
   const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  complain(limited ? fmt::format("nacre: memory: this needs more than its limit of {} bytes\n    raise the limit "
-                                 "(ulimit -v), or give it less at once, with a smaller --batch\n",
-                                 grouped(limit.rlim_cur))
-                   : "nacre: memory: this machine has not enough for that\n    give it less at once, with a smaller "
-                     "--batch\n");
+  complain_of(limited ? fmt::format("memory: this needs more than its limit of {} bytes\n    raise the limit "
+                                    "(ulimit -v), or give it less at once, with a smaller --batch",
+                                    grouped(limit.rlim_cur))
+                      : "memory: this machine has not enough for that\n    give it less at once, with a smaller "
+                        "--batch");
   return kFailed;
 }
 
@@ -186,14 +188,14 @@ int run_tool(int argc, char** argv) {
     return refuse_usage(app, error);
   } catch (const Error& error) {
     flush_printed();
-    complain(fmt::format("nacre: {}\n", error.what()));
+    complain_of(error.what());
     return error.code;
   } catch (const std::bad_alloc&) {
     return refuse_memory();
   } catch (const std::length_error&) {
     return refuse_memory();
   } catch (const std::exception&) {
-    complain("nacre: internal error: this is a defect of the tool\n    report it with the command and its files\n");
+    complain_of("internal error: this is a defect of the tool\n    report it with the command and its files");
     return kFailed;
   }
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "tools/base/colour.h"
 #include "tools/base/format.h"
 #include "tools/base/option_id.h"
 #include "tools/base/print.h"
@@ -211,7 +212,7 @@ void Ranks::fail(const std::string& why, int code, bool told) {
     words = rank == 0 ? why : fmt::format("rank {}: {}", rank, failed->text);
   }
   flush_printed();
-  if (first()) complain(fmt::format("nacre: {}\n", words));
+  if (first()) complain_of(words);
   MPI_Barrier(parts_->ranks.communicator());  // so that rank 0 prints before mpirun sees a process end
 }
 
