@@ -61,7 +61,7 @@ fi
 on_terminal() { env "${@:1:2}" script -qc "$(printf '%q ' "${@:3}")" terminal.txt >shown </dev/null; }
 escape=$'\x1b'
 head -c 256 /dev/zero | tr '\0' '\377' >nan.bin  # 64 times NaN
-for command in "size none.nacre" "run file.nacre --input nan.bin"; do
+for command in "doctor" "size none.nacre" "run file.nacre --input nan.bin"; do
   # shellcheck disable=SC2086  # several words
   TERM=xterm "$tool" $command >out 2>&1
   ! grep -q "$escape" out || fail "$command writes colours into a file"
@@ -75,10 +75,14 @@ if command -v script >/dev/null; then
   coloured 31 nacre: size none.nacre
   coloured 31 nacre: size
   coloured 33 warning: run file.nacre --input nan.bin
+  coloured 32 there doctor
   for off in "TERM=xterm NO_COLOR=1" "TERM=dumb NO_COLOR=" "TERM= NO_COLOR="; do
     # shellcheck disable=SC2086  # two words
     on_terminal $off "$tool" size none.nacre
     { grep -q '^nacre: none' shown && ! grep -q "$escape" shown; } || fail "$off: an error has colours"
+    # shellcheck disable=SC2086
+    on_terminal $off "$tool" doctor
+    { grep -q '^there ' shown && ! grep -q "$escape" shown; } || fail "$off: doctor has colours"
   done
 fi
 

@@ -5,6 +5,7 @@
 
 #include "ports/arm/arm.h"
 #include "ports/cortex_m/cortex_m.h"
+#include "ports/x86/detect.h"
 #include "ports/x86/x86.h"
 
 namespace nacre {
@@ -15,8 +16,9 @@ struct VectorTier {
   std::span<const reference::NamedEntry> list;
   int lanes;
   bool runs_here;
-  bool by_name;   // used only if the user asks for it by name
-  bool emulated;  // a tier of Cortex-M, which runs here in plain C++, for programs made for that processor
+  bool processor_has;  // whether the processor and the system have its instructions, even if it is not compiled
+  bool by_name;        // used only if the user asks for it by name
+  bool emulated;       // a tier of Cortex-M, which runs here in plain C++, for programs made for that processor
 };
 
 // Calls f(tier) for each tier, port by port, lowest first. The last tier that runs on a machine and is not by_name is
@@ -26,15 +28,15 @@ void each_vector_tier(const F& f) {
   for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) {
     const auto tier = x86::Tier(i);
     f(VectorTier{x86::name(tier), &x86::port(tier), x86::list(tier), x86::lanes(tier), x86::runs_here(tier),
-                 x86::by_name(tier), false});
+                 x86::processor_has(tier), x86::by_name(tier), false});
   }
   for (uint32_t i = 0; i < uint32_t(arm::Tier::kCount); ++i) {
     const auto tier = arm::Tier(i);
-    f(VectorTier{arm::name(tier), &arm::port(tier), arm::list(tier), arm::lanes(tier), arm::runs_here(tier), false,
-                 false});
+    f(VectorTier{arm::name(tier), &arm::port(tier), arm::list(tier), arm::lanes(tier), arm::runs_here(tier),
+                 arm::runs_here(tier), false, false});
   }
   for (const Port& port : cortex_m::ports())
-    f(VectorTier{std::strchr(port.name, '/') + 1, &port, cortex_m::list(), 4, true, true, true});
+    f(VectorTier{std::strchr(port.name, '/') + 1, &port, cortex_m::list(), 4, true, true, true, true});
 }
 
 }  // namespace nacre

@@ -1,8 +1,10 @@
 // Finds the tiers (x86.h) that the processor and the operating system support.
-#include "ports/x86/x86.h"
+#include "ports/x86/detect.h"
 
 #include <algorithm>
 #include <type_traits>
+
+#include "ports/x86/x86.h"
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -97,9 +99,14 @@ uint32_t compiled_tiers() {
 
 }  // namespace
 
-bool runs_here(Tier tier) {
-  static const uint32_t tiers = find_tiers(tier_of::X86Tiers()) & compiled_tiers();
+bool processor_has(Tier tier) {
+  static const uint32_t tiers = find_tiers(tier_of::X86Tiers());
   return tier < Tier::kCount && (tiers >> uint32_t(tier) & 1) != 0;
+}
+
+bool runs_here(Tier tier) {
+  static const uint32_t compiled = compiled_tiers();
+  return processor_has(tier) && (compiled >> uint32_t(tier) & 1) != 0;
 }
 
 bool by_name(Tier tier) {

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _commands, policies, updates
 from ._error import Error, Warning
+from ._machine import doctor
 from ._model import Layer, Model, ProgramInfo, convert, evaluate, graph, load, report
 from ._native import version
 from ._program import Program
@@ -35,6 +36,7 @@ __all__ = [
     "Tuned",
     "Warning",
     "convert",
+    "doctor",
     "evaluate",
     "graph",
     "load",

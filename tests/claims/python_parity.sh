@@ -67,7 +67,7 @@ if grep -q leaked "$work/leaks.said"; then cp "$work/leaks.said" "$work/said"; f
 functions=$(grep -o "\"[A-Za-z_., ()]*\": [0-9-]\+" "$work/leaks" | grep -vc "\"calls\"")
 
 counts=
-for what in "model files" outputs "kernel choices" sizes policies checkpoints "training states" "tuned models"; do counts+="$(number "$what" "$work/parity") $what, "; done
+for what in "model files" outputs "kernel choices" sizes policies facts checkpoints "training states" "tuned models"; do counts+="$(number "$what" "$work/parity") $what, "; done
 echo "CLAIM python_parity shown: equal to the tool's to the byte: ${counts%, }; wheel built in $built s over $(basename "$build"), installed into a clean" \
   "environment; $tests tests passed; mypy --strict: the package and the sample of its interface pass, $refused of $wanted wrong lines refused;" \
   "$(number notebooks "$work/notebooks") notebooks of $(number cells "$work/notebooks") cells run; $functions functions called $(number calls "$work/leaks") times each, 0 leak"

@@ -162,6 +162,14 @@ def policies() -> None:
         )
 
 
+def machine() -> None:
+    states = [
+        [(fact["group"], fact["name"], fact["state"]) for fact in said["facts"]]
+        for said in (nacre.doctor(), json.loads(tool("doctor", "--json")))
+    ]
+    equal("facts", *states, "doctor")
+
+
 def training(folder: pathlib.Path) -> None:
     x = np.load(SAMPLES / "digits_images.npy")[:96].astype(np.float32)
     y = np.load(SAMPLES / "digits_labels.npy")[:96].astype(np.int32)
@@ -232,5 +240,6 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         inference(pathlib.Path(name), tiny if tiny.is_dir() else None)
         policies()
+        machine()
         training(pathlib.Path(name))
     print(json.dumps(counts))

@@ -30,7 +30,7 @@ def models(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Mod
     size: dict[str, Any] = model.size("arm/m4", train=True)
     facts: list[dict[str, Any]] = [model.inspect(target="x86/avx2"), model.check(), model.evaluate(x, y, metric="top1")]
     facts += [model.compare(path, x, sort="execution"), nacre.evaluate([model, loaded], x, y), model.conversion, size]
-    facts += [model.firmware("out", target="arm/m4", name="net")]
+    facts += [nacre.doctor(), model.firmware("out", target="arm/m4", name="net")]
     nacre.report([model, loaded], "r.html", data=x, labels=y)
     info: nacre.TensorInfo = model.inputs[0]
     shape: tuple[int, ...] = info.shape

@@ -27,6 +27,7 @@ void add_run(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_check(CLI::App& app);
 void add_kernels(CLI::App& app);
+void add_doctor(CLI::App& app);
 void add_firmware(CLI::App& app);
 // convert.cc
 void add_convert(CLI::App& app);

@@ -7,6 +7,7 @@
 #include "tools/commands/bench/bench.h"
 #include "tools/commands/check.h"
 #include "tools/commands/convert/options.h"
+#include "tools/commands/doctor/doctor.h"
 #include "tools/commands/firmware/firmware.h"
 #include "tools/commands/inspect/inspect.h"
 #include "tools/commands/kernels/kernels.h"
@@ -162,6 +163,22 @@ void add_kernels(CLI::App& app) {
   c.runs([o] { kernels(*o); });
 }
 
+void add_doctor(CLI::App& app) {
+  auto o = std::make_shared<DoctorOptions>();
+  Command& c =
+      add_command(app, "doctor", "what of this machine and this build is there, what is missing, what brings it");
+  c.footer(
+      "Examples:\n"
+      "  nacre doctor                                           a line for each thing\n"
+      "  nacre doctor | grep -E '^(missing|not compiled)'       what could be added, and how\n"
+      "States: there, limited (by a limit of the process), missing, not compiled, not here (this processor lacks its\n"
+      "instructions), broken. The packages are Debian's. Exit code 1 if something is broken that the tool itself "
+      "needs:\n"
+      "the self-test runs a small network with each set of kernels.");
+  add_json(c, o->json);
+  c.runs([o] { doctor(*o); });
+}
+
 void add_firmware(CLI::App& app) {
   auto o = std::make_shared<FirmwareOptions>();
   Command& c = add_command(app, "firmware", "a model as C++ that is bound already: the smallest image there is");
@@ -206,6 +223,7 @@ void add_commands(CLI::App& app, const std::string& name) {
                    {"Train it", "tune", add_tune},
                    {"Train it", "export", add_export},
                    {"Microcontrollers", "firmware", add_firmware},
+                   {"This machine", "doctor", add_doctor},
                    {kOfTheTool, "completions", add_completions},
                    {kOfTheTool, "man", add_man}};
   const bool one = std::ranges::any_of(kCommands, [&](const auto& command) { return name == command.name; });

@@ -15,18 +15,19 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/files/temporary_directory.h"
 
 namespace nacre::tools {
-namespace {
-
-constexpr size_t kLeastGrowth = size_t{64} << 20;
-constexpr size_t kMostResident = size_t{32} << 20;  // bytes passed until pages are released
-constexpr size_t kFaultBytes = size_t{64} << 10;    // Linux maps this many bytes around a byte that is read
 
 std::string temporary_directory() {
   const char* const named = std::getenv("TMPDIR");
   return named != nullptr && *named != 0 ? named : "/var/tmp";
 }
+namespace {
+
+constexpr size_t kLeastGrowth = size_t{64} << 20;
+constexpr size_t kMostResident = size_t{32} << 20;  // bytes passed until pages are released
+constexpr size_t kFaultBytes = size_t{64} << 10;    // Linux maps this many bytes around a byte that is read
 
 [[noreturn]] void fail(size_t bytes, int error) {
   throw Error(kIo, temporary_directory(),

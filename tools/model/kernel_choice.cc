@@ -103,6 +103,28 @@ bool set_runs_here(const std::string& set) {
   return tier != nullptr ? tier->runs_here : set != "xnnpack" || xnnpack_port() != nullptr;
 }
 
+std::vector<TierHere> tiers_here() {
+  std::vector<TierHere> here;
+  for (const VectorTier& tier : tiers()) {
+    if (tier.emulated) continue;
+    const auto has_code = [](const reference::NamedEntry& named) { return named.entry->run != nullptr; };
+    const bool compiled = std::ranges::all_of(tier.list, has_code);
+    // A build leaves the portable tier out where another is always there: that is nothing that could be added.
+    const bool portable = tier.port == &x86::port(x86::Tier::kPortable);
+    if (compiled || (tier.processor_has && !portable))
+      here.push_back(
+          {.name = tier.name, .compiled = compiled, .processor_has = tier.processor_has, .by_name = tier.by_name});
+  }
+  return here;
+}
+
+std::vector<std::string> emulated_tiers() {
+  std::vector<std::string> names;
+  for (const VectorTier& tier : tiers())
+    if (tier.emulated) names.emplace_back(tier.name);
+  return names;
+}
+
 std::string best_set() { return name_of_port(port_named("auto")); }
 
 const Port* xnnpack_port() {

@@ -23,7 +23,15 @@ struct ListedKernel {
 };
 std::vector<ListedKernel> kernels_of_set(const std::string& set);
 bool set_runs_here(const std::string& set);
-std::string best_set();  // the set that "auto" picks
+// A tier of this machine's port that is compiled, or whose instructions the processor has.
+struct TierHere {
+  std::string name;
+  bool compiled, processor_has;
+  bool by_name;  // "auto" never picks it
+};
+std::vector<TierHere> tiers_here();         // lowest first
+std::vector<std::string> emulated_tiers();  // tiers of microcontrollers, which run here in plain C++
+std::string best_set();                     // the set that "auto" picks
 
 // Returns the port of a choice, or null for the reference kernels alone. Throws Error if it is not known or not here.
 const Port* port_named(const std::string& choice);
