@@ -67,6 +67,24 @@ class compare : public testing::Test {
   const std::string a_ = directory_ / "a.nacre", b_ = directory_ / "b.nacre", pixels_ = directory_ / "pixels.npy";
 };
 
+TEST_F(compare, indices_choose_the_samples) {
+  convert(b_, {"--policy", "int8_from_float32"});
+  const NpyArray all = random_array({5, 1, 8, 8}, 0, 16);
+  NpyArray chosen = {.type = all.type, .dims = {2, 1, 8, 8}, .data = {}};
+  const size_t bytes = all.data.size() / 5;
+  chosen.data.resize(2 * bytes);
+  std::memcpy(chosen.data.data(), all.data.data() + 3 * bytes, bytes);
+  std::memcpy(chosen.data.data() + bytes, all.data.data(), bytes);
+  write_npy(directory_ / "chosen.npy", chosen);
+  NpyArray rows = {.type = ElementType::kInt32, .dims = {2}, .data = std::vector<uint8_t>{3, 0, 0, 0, 0, 0, 0, 0}};
+  write_npy(directory_ / "rows.npy", rows);
+  const std::vector<std::string> words = {"--indices", directory_ / "rows.npy"};
+  EXPECT_EQ(json(a_, b_, pixels_, words), json(a_, b_, directory_ / "chosen.npy"));
+  rows.data.data()[0] = 5;
+  write_npy(directory_ / "rows.npy", rows);
+  expect_refusal(run_tool({"compare", a_, b_, "--data", pixels_, words[0], words[1]}), 3, "");
+}
+
 TEST_F(compare, a_model_equals_itself_everywhere) {
   const Json result = json(a_, a_, pixels_);
   EXPECT_EQ(result["samples"], 5);

@@ -253,6 +253,32 @@ TEST_F(eval, a_drop_beyond_the_limit_fails_after_the_table) {
   EXPECT_EQ(run(worse, limited).exit_code, 0);
 }
 
+TEST_F(eval, a_model_over_a_limit_of_bytes_or_time_fails) {
+  const std::vector<std::string> one = {"--indices", write<int32_t>("few.npy", {4}, {0, 1, 2, 3})};
+  const auto limited = [&](const std::string& name, const std::string& value) {
+    std::vector<std::string> options = one;
+    options.insert(options.end(), {name, value});
+    return run({model_}, options);
+  };
+  const uint64_t bytes = json({model_}, one)["models"][0]["file_bytes"];
+  EXPECT_EQ(limited("--max-bytes", std::to_string(bytes)).exit_code, 0);
+  EXPECT_EQ(limited("--max-bytes", "1M").exit_code, 0);
+  EXPECT_EQ(limited("--max-time-us", "1e9").exit_code, 0);
+  expect_refusal(limited("--max-bytes", std::to_string(bytes - 1)), 1, "are not allowed");
+  expect_refusal(limited("--max-bytes", "1K"), 1, "more than 1,024 are not allowed");
+  expect_refusal(limited("--max-bytes", "1G"), 2, "expected bytes such as");
+  expect_refusal(limited("--max-time-us", "1e-9"), 1, "more than 1e-09 is not allowed");
+  expect_refusal(limited("--max-time-us", "0"), 2, "is no time");
+  // The first of several models is the reference, which no limit is about.
+  std::vector<std::string> options = one;
+  options.insert(options.end(), {"--max-bytes", std::to_string(bytes - 1), "--json"});
+  const ToolRun both = run({model_, model_}, options);
+  EXPECT_EQ(both.exit_code, 1);
+  const Json models = Json::parse(both.out)["models"];
+  EXPECT_EQ(models[0]["exceeds"], false);
+  EXPECT_EQ(models[1]["exceeds"], true);
+}
+
 TEST_F(eval, labels_that_do_not_fit_are_refused_in_one_sentence) {
   std::vector<uint8_t> labels(1797, 3);
   expect_refusal(run_tool({"eval", model_, "--data", images_, "--cast-inputs", "--labels",

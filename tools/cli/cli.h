@@ -90,6 +90,11 @@ inline void add_model(Command& command, std::string& model) {
   command.reads(command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name(""));
 }
 
+// Adds --cast-inputs, which convert, export and tune call --cast-samples. Each command takes both names.
+inline void add_cast(CLI::App& command, bool& cast) {
+  command.add_flag("--cast-inputs,--cast-samples", cast, "change the type of numbers, where none changes by it");
+}
+
 // Returns a validator that accepts decimal digits only, from `low` to `high`. CLI11's own conversion to uint64_t reads
 // -1 as 2^64 - 1, 010 as 8, and a number too large for the type as the type's largest.
 inline CLI::Validator whole_number(uint64_t low, uint64_t high) {

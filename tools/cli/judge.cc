@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 
 #include "tools/cli/cli.h"
 #include "tools/commands/compare/compare.h"
@@ -6,6 +7,7 @@
 #include "tools/commands/report/report.h"
 #include "tools/commands/search/search.h"
 #include "tools/importers/importer.h"
+#include "tools/passes/memory/plan_memory.h"
 #include "tools/policies/policy_language.h"
 
 namespace nacre::tools {
@@ -13,13 +15,18 @@ namespace {
 
 constexpr const char* kMetrics = "top1, topK, accuracy, auc, mse, mae";
 
+void add_indices(Command& c, std::string& indices) {
+  c.reads(c.add_option("--indices", indices, "only these samples: .npy of numbers, or a bool for each sample")
+              ->type_name("FILE"));
+}
+
 void add_set(Command& c, SetOptions& set, bool required) {
   CLI::Option* data =
       c.add_option("--data", set.data, "samples: .npz with an array per input, or .npy for the only one");
   CLI::Option* labels = c.add_option("--labels", set.labels, "a label per sample, or target arrays for mse: .npy");
   c.reads(data->required(required)->type_name("FILE"));
   c.reads(labels->required(required)->type_name("FILE"));
-  c.reads(c.add_option("--indices", set.indices, "only these samples: .npy of numbers")->type_name("FILE"));
+  add_indices(c, set.indices);
   c.add_option("--metric", set.metric, std::string(kMetrics) + " [top1]")->type_name("METRIC");
 }
 
@@ -40,8 +47,12 @@ std::vector<std::string> file_or_output(const std::string& value) {
   return value == "-" ? std::vector<std::string>() : std::vector<std::string>{value};
 }
 
-void add_cast(Command& c, bool& cast) {
-  c.add_flag("--cast-inputs", cast, "change the type of numbers, where none changes by it");
+// Adds the limits of a model: --max-bytes and --max-time-us.
+void add_limits(Command& c, std::optional<uint64_t>& bytes, const std::string& of_bytes, std::optional<double>& time_us,
+                const std::string& of_time) {
+  const auto take = [&bytes](const std::string& text) { bytes = parse_bytes("--max-bytes", text); };
+  c.add_option_function<std::string>("--max-bytes", take, of_bytes + "; with K, M")->type_name("BYTES");
+  c.add_option("--max-time-us", time_us, of_time)->type_name("T");
 }
 
 }  // namespace
@@ -64,6 +75,7 @@ void add_compare(CLI::App& app) {
                        ".npz with an array per input, or .npy for the only one; samples stacked on axis 0")
               ->required()
               ->type_name("FILE"));
+  add_indices(c, o->indices);
   c.add_option("--sort", o->sort, "order of the layers: worst SQNR, or largest relative error, first [damage]")
       ->check(one_of({"damage", "execution", "error"}))
       ->type_name("damage|execution|error");
@@ -72,7 +84,7 @@ void add_compare(CLI::App& app) {
       file_or_output);
   add_judged_target(c, o->target);
   add_running(c, o->running);
-  c.add_flag("--cast-inputs", o->cast_inputs, "change the type of numbers, where none changes by it");
+  add_cast(c, o->cast_inputs);
   add_json(c, o->json);
   c.only_when({"--json"}, [o] { return o->csv != "-"; },
               {"cannot go with --csv -, which is all that is printed", "leave one of them out"});
@@ -87,13 +99,16 @@ void add_eval(CLI::App& app) {
       "  nacre eval float.nacre int8.nacre --data x.npy --labels y.npy --max-drop 0.01\n"
       "  nacre eval ad.nacre --data windows.npy --labels anomalous.npy --metric auc\n"
       "Drops are against the first model. auc: of an autoencoder the mean squared error of each sample is its score.\n"
-      "Exit code 1 where a drop exceeds --max-drop.");
+      "--max-bytes and --max-time-us are limits of each model but the first, or of the only one.\n"
+      "Exit code 1 where a model exceeds a limit.");
   c.reads(c.add_option("MODEL", o->models, "models, made by nacre convert")->required()->type_name("..."));
   add_set(c, o->set, true);
   add_judged_output(c, o->output);
   c.add_option("--max-drop", o->max_drop,
                "fail where a model is worse than the first by more; 0.01: a point of accuracy")
       ->type_name("D");
+  add_limits(c, o->max_bytes, "fail where a model's file is larger", o->max_time_us,
+             "fail where a model's median per sample is above T microseconds");
   add_judged_target(c, o->target);
   add_running(c, o->running);
   add_cast(c, o->cast_inputs);
@@ -126,9 +141,8 @@ void add_search(CLI::App& app) {
       ->type_name("POLICY,...");
   c.add_option("--max-drop", o->max_drop, "in units of the metric: of 450 samples 0.0023 allows one more wrong [0]")
       ->type_name("D");
-  add_number(c, "--max-bytes", o->max_bytes, 1, UINT64_MAX, "of the model file that nacre convert makes of the map");
-  c.add_option("--max-time-us", o->max_time_us, "median per sample, on this machine with these --kernels")
-      ->type_name("T");
+  add_limits(c, o->max_bytes, "of the model file that nacre convert makes of the map", o->max_time_us,
+             "median per sample, on this machine with these --kernels");
   add_number(c, "--budget", o->budget, 1, 1'000'000, "models that are compiled and run, at most [200]");
   c.writes(c.add_option("-o,--output", o->map, "the policy file to write")->type_name("FILE"));
   add_running(c, o->running);

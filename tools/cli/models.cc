@@ -99,7 +99,7 @@ void add_run(CLI::App& app) {
              "classes with the highest scores of each sample, by the names that the model has [5 where it has]");
   c.add_flag("--dequantize-outputs", o->dequantize_outputs,
              "give int8 and int16 codes of outputs as float32, by their scale");
-  c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");
+  add_cast(c, o->inputs.cast);
   c.add_flag("--resize", o->inputs.resize,
              "scale pictures to the input's size: bilinear, as tf.image.resize does; rounded where it takes uint8");
   add_target(c, o->target, "of several programs, the one for this target");

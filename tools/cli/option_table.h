@@ -19,7 +19,8 @@ void add_options(Command& c, const OptionTable<Arguments>& table, Arguments& arg
                  const std::string& group = "Options") {
   for (const OptionRow<Arguments>& row : table) {
     const OptionField field = row.field(arguments);
-    CLI::Option* option = add_field(c, row.name, field, row.help, row.delimiter);
+    const std::string names = row.alias.empty() ? row.name : row.name + "," + row.alias;
+    CLI::Option* option = add_field(c, names, field, row.help, row.delimiter);
     option->group(row.hidden ? "" : group);
     if (!row.value.empty()) option->type_name(row.value);
     const FilesOfValue files = row.files == nullptr ? one_file : row.files;

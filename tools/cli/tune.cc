@@ -59,7 +59,7 @@ void add_tune(CLI::App& app) {
               ->required());
   c.reads(add_text(c, "--labels", o->labels, "FILE|NAME",
                    "a file, or an array or column of the data, or an input [one named labels or y; CSV: the last]"));
-  c.add_flag("--cast-samples", o->cast_samples,
+  c.add_flag("--cast-samples,--cast-inputs", o->cast_samples,
              "change the type of samples and targets, where no number changes by it");
   add_text(c, "--scale", o->scale, "X", "multiply samples, such as bytes by 1/255");
   c.reads(add_text(c, "--validate", o->validate, "FRACTION|ROWS.npy",
@@ -167,7 +167,8 @@ void add_export(CLI::App& app) {
   c.reads(c.add_option("--calibrate", o->samples.data,
                        "samples for int8/static, float8, gptq and awq, as nacre convert takes them")
               ->type_name("DATA"));
-  c.add_flag("--cast-samples", o->samples.options.cast, "change the type of samples, where no number changes by it");
+  c.add_flag("--cast-samples,--cast-inputs", o->samples.options.cast,
+             "change the type of samples, where no number changes by it");
   add_json(c, o->json);
   c.not_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--calibrate"},
              {"--keras", "--onnx"},

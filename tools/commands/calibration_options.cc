@@ -58,7 +58,8 @@ OptionTable<S> make_calibration_options() {
        .value = "",
        .help = "change the type of samples, where no number changes by it",
        .field = [](S& o) { return Flag{&o.samples.cast}; },
-       .acts = {kOfSamples}},
+       .acts = {kOfSamples},
+       .alias = "--cast-inputs"},
   };
 }
 

@@ -102,6 +102,7 @@ struct OptionRow {
   bool input = false, output = false;  // it names a file that is read, or written
   std::vector<std::string> (*files)(const std::string& value) = nullptr;  // null: the value is the file's path
   std::optional<Stage> stage = {};                                        // the converter's stage in which it acts
+  std::string alias = "";                                                 // a second name, of other commands
 };
 
 template <class Arguments>

@@ -11,7 +11,7 @@
 #include "tools/base/print.h"
 #include "tools/base/table.h"
 #include "tools/evaluate/comparison.h"
-#include "tools/evaluate/sample_data.h"
+#include "tools/evaluate/evaluation.h"
 #include "tools/files/atomic_file.h"
 #include "tools/policies/policy_name.h"
 
@@ -239,7 +239,8 @@ void compare(const CompareOptions& options) {
   const ProgramReport a(model_a, model_a.infer_program(options.target)),
       b(model_b, model_b.infer_program(options.target));
   const Models models = {a, b};
-  Comparison comparison = compare_programs(a, b, read_arrays(options.data), options.cast_inputs, options.running);
+  const SetOptions samples = {.data = options.data, .labels = "", .indices = options.indices};
+  Comparison comparison = compare_programs(a, b, read_set(samples).data, options.cast_inputs, options.running);
   if (options.sort == "damage") sort_by_damage(comparison);
   if (options.sort == "error") sort_by_error(comparison);
   if (options.csv == "-") return print(csv_text(models, comparison));

@@ -19,6 +19,7 @@ bool exceeds(const Judgement& judgement, double max_drop) { return !(judgement.d
 void check_options(const EvalOptions& options) {
   if (options.max_drop && !(*options.max_drop >= 0))
     throw Error(kUsage, "--max-drop", fmt::format("is {}", *options.max_drop), "give a number from 0");
+  if (options.max_time_us && !(*options.max_time_us > 0)) throw Error(kUsage, "--max-time-us", "is no time");
   if (options.models.empty()) throw Error(kUsage, "eval", "no model is named", "name one or several model files");
 }
 
@@ -37,12 +38,40 @@ void require_drops(const EvalOptions& options, const Evaluation& evaluation, con
               "nacre compare tells which layers do it");
 }
 
+bool limited(const Evaluation& evaluation, const Judgement& judgement) {
+  return evaluation.models.size() == 1 || &judgement != &evaluation.models.front();
+}
+bool too_large(const EvalOptions& o, const Judgement& j) { return o.max_bytes && j.file_bytes > *o.max_bytes; }
+bool too_slow(const EvalOptions& o, const Judgement& j) { return o.max_time_us && !(j.median_us <= *o.max_time_us); }
+
+// Throws Error about the first model that is larger or slower than allowed.
+void require_size_and_time(const EvalOptions& options, const Evaluation& evaluation) {
+  for (const Judgement& judgement : evaluation.models) {
+    if (!limited(evaluation, judgement)) continue;
+    if (too_large(options, judgement))
+      throw Error(kFailed, judgement.model,
+                  fmt::format("its file has {} bytes, more than {} are not allowed", grouped(judgement.file_bytes),
+                              grouped(*options.max_bytes)),
+                  "nacre search finds a smaller policy map");
+    if (too_slow(options, judgement))
+      throw Error(kFailed, judgement.model,
+                  fmt::format("a sample takes {:.4g} us, more than {:.4g} is not allowed", judgement.median_us,
+                              *options.max_time_us),
+                  "nacre bench --profile tells which steps take it");
+  }
+}
+
 Json json_of(const EvalOptions& options, const Evaluation& evaluation, const Metric& metric) {
   Json json = evaluation_json(evaluation, metric, options.set.metric);
-  if (!options.max_drop) return json;
-  json["max_drop"] = *options.max_drop;
-  for (size_t i = 0; i < evaluation.models.size(); ++i)
-    json["models"][i]["exceeds"] = exceeds(evaluation.models[i], *options.max_drop);
+  if (options.max_drop) json["max_drop"] = *options.max_drop;
+  if (options.max_bytes) json["max_bytes"] = *options.max_bytes;
+  if (options.max_time_us) json["max_time_us"] = *options.max_time_us;
+  if (!options.max_drop && !options.max_bytes && !options.max_time_us) return json;
+  for (size_t i = 0; i < evaluation.models.size(); ++i) {
+    const Judgement& j = evaluation.models[i];
+    const bool over = limited(evaluation, j) && (too_large(options, j) || too_slow(options, j));
+    json["models"][i]["exceeds"] = over || (options.max_drop && exceeds(j, *options.max_drop));
+  }
   return json;
 }
 
@@ -66,6 +95,7 @@ void eval(const EvalOptions& options) {
     print(evaluation_text(evaluation, set.metric, options.set.metric));
   }
   require_drops(options, evaluation, set.metric);
+  require_size_and_time(options, evaluation);
 }
 
 }  // namespace nacre::tools

@@ -1,6 +1,8 @@
-// nacre eval: runs models on a labelled set, side by side, and checks that none is worse than allowed.
+// nacre eval: runs models on a labelled set, side by side, and checks that none is worse, larger or slower than
+// allowed.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,12 +17,15 @@ struct EvalOptions {
   std::string output;              // the output to judge; "": the only one
   std::string target;              // the target of the programs, if there are several
   std::optional<double> max_drop;  // in units of the metric: 0.01 is one point of accuracy
+  // Limits of each model but the first, which is the reference, or of the only one.
+  std::optional<uint64_t> max_bytes;  // of the file
+  std::optional<double> max_time_us;  // median per sample, on this machine
   Running running;
   bool cast_inputs = false;
   bool json = false;
 };
 
-// Prints the results. Throws Error(kFailed) if a drop exceeds max_drop.
+// Prints the results. Throws Error(kFailed) if a model exceeds a limit.
 void eval(const EvalOptions& options);
 
 }  // namespace nacre::tools
