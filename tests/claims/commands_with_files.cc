@@ -111,6 +111,7 @@ void CommandsWithFiles::add_examples() {
     examples_[command] = {{{"MODEL", {a}}}, {}, {}};
   examples_["firmware"] = {{{"MODEL", {a}}}, {}, {"--output"}};
   examples_["policies"] = {};
+  examples_["doctor"] = {};
   examples_["completions"] = {{}, {"bash"}, {}};
   examples_["man"] = {{}, {}, {"--output"}};
   examples_["convert"] = {{{"NETWORK", {net}},
@@ -121,7 +122,7 @@ void CommandsWithFiles::add_examples() {
                           {"--hop", "4"},
                           {"--output"}};
   examples_["run"] = {{{"MODEL", {a}}, {"--input", {"pixels=" + file("probabilities.npy")}}}, {}, {}};
-  examples_["compare"] = {{{"A", {a}}, {"B", {b}}, {"--data", {x}}}, {}, {}};
+  examples_["compare"] = {{{"A", {a}}, {"B", {b}}, {"--data", {x}}, {"--indices", {file("rows.npy")}}}, {}, {}};
   examples_["eval"] = {with_set({{"MODEL", {a, b}}}), {}, {}};
   examples_["report"] = {with_set({{"MODEL", {net}}, {"--calibrate", {file("samples")}}}),
                          {"--policies", "float32," + kStatic},

@@ -29,7 +29,7 @@ tune="--data in/x.npy --labels in/y.npy --cast-samples --batch 16 --epochs 2"
 commands=(  # CODE WORDS..
   "0 inspect in/a.nacre --svg out/a.svg --html out/a.html" "0 inspect in/net.onnx" "0 size in/a.nacre" "0 check in/a.nacre"
   "0 kernels in/a.nacre -o out/k.h" "0 kernels" "0 bench in/a.nacre --runs 2 --min-ms 0 --warmup-ms 0" "0 firmware in/a.nacre -o out/src"
-  "0 policies" "0 completions bash" "0 man -o out/man" "0 convert in/net.onnx -o out/m.nacre --emit-policy out/p.json"
+  "0 policies" "0 doctor" "0 completions bash" "0 man -o out/man" "0 convert in/net.onnx -o out/m.nacre --emit-policy out/p.json"
   "0 convert in/net.onnx -o out/m.nacre --json" "0 run in/a.nacre --seed 1 --output out/y --all-tensors out/all"
   "0 compare in/a.nacre in/b.nacre --data in/x.npy --cast-inputs --csv out/c.csv" "0 eval in/a.nacre in/b.nacre $set" "0 report in/a.nacre in/b.nacre $set --no-latency -o out/r.html"
   "0 search in/net.onnx $set --policies float32,float16 --max-drop 50 --budget 3 -o out/map.json"
