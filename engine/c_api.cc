@@ -94,6 +94,17 @@ nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, c
   return s.ok() ? nacre_program_measure_with(model, program, &kernels, 1, nullptr, sizes) : to_c(s);
 }
 
+nacre_status nacre_program_measure_for(const nacre_model* model, uint32_t program, const nacre_kernels* const* kernels,
+                                       size_t count, const nacre_machine* machine, nacre_sizes* sizes) {
+  const nacre::Status s =
+      arguments(model != nullptr, true, usable(kernels, count), true, nacre::usable_machine(machine), usable(sizes));
+  if (!s.ok()) return to_c(s);
+  nacre::Sizes measured;
+  const nacre::Status status = measure_of(model, program, {kernels, count})(nacre::machine_of(*machine), &measured);
+  nacre::give(to_c(measured), sizes);
+  return to_c(status);
+}
+
 nacre_status nacre_program_bind_with(nacre_program* program, const nacre_model* model, uint32_t index,
                                      const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
                                      void* memory, size_t size) {
@@ -115,6 +126,9 @@ nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model
   return s.ok() ? nacre_program_bind_with(program, model, index, &kernels, 1, nullptr, memory, size) : to_c(s);
 }
 
+void nacre_program_unbind(nacre_program* program) {
+  if (program != nullptr) static_cast<Program*>(static_cast<void*>(program->opaque))->unbind();
+}
 uint32_t nacre_program_input_count(const nacre_program* program) {
   return program == nullptr ? 0 : of(program).input_count();
 }

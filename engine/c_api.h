@@ -81,6 +81,14 @@ Status measure_both(const Measure& measure, const nacre_workers* workers, CSizes
   return {};
 }
 
+// Sizes for a machine that the caller describes. Its block has no room for cache lines.
+inline bool usable_machine(const nacre_machine* m) {
+  return m != nullptr && m->size >= sizeof *m && (m->pointer_bytes == 4 || m->pointer_bytes == 8) && m->workers > 0;
+}
+inline Machine machine_of(const nacre_machine& m) {
+  return {.pointer_bytes = m.pointer_bytes, .workers = m.workers, .packs = m.packs != 0};
+}
+
 // Returns the bytes of one block, at a multiple of 16, that holds all blocks. If weights are packed, fast kernels run,
 // and the sum has room to begin every block at a cache line. A network of int8 convolutions took 1.04 times as long
 // in an arena that began at another multiple of 16.
@@ -119,11 +127,11 @@ inline nacre_step_info step_info(const Model& model, const ProgramView& view, ui
   info.operands = record.operand_count;
   info.op = rule == nullptr ? "" : rule->name;
   info.layer = layer == nullptr ? "" : layer;
+  info.place = record.place;
   return info;
 }
 
-inline void to_c(const CSizes& both, nacre_sizes* to) {
-  const Sizes& from = both.sizes;
+inline nacre_sizes to_c(const Sizes& from) {
   nacre_sizes sizes = {};
   sizes.calls = from.bytes[kCalls];
   sizes.prepared = from.bytes[kPrepared];
@@ -133,10 +141,21 @@ inline void to_c(const CSizes& both, nacre_sizes* to) {
   sizes.derived = from.bytes[kDerived];
   sizes.step = from.bytes[kStepSums];
   for (uint32_t i = 0; i < kMaxBanks; ++i) sizes.arena[i] = from.bytes[kArena + i];
-  sizes.total = total_of(from, from.bytes[kDerived] != both.unpacked.bytes[kDerived]);
   sizes.work = from.work;
+  sizes.total = sizes.unpacked = from.total();
+  return sizes;
+}
+inline void to_c(const CSizes& both, nacre_sizes* to) {
+  nacre_sizes sizes = to_c(both.sizes);
+  sizes.total = total_of(both.sizes, both.sizes.bytes[kDerived] != both.unpacked.bytes[kDerived]);
   sizes.unpacked = both.unpacked.total();
   give(sizes, to);
+}
+
+// The caller's port is the engine's Port: C only passes its address.
+inline const Port* of(const nacre_port* port) { return static_cast<const Port*>(static_cast<const void*>(port)); }
+inline const nacre_port* to_c(const Port& port) {
+  return static_cast<const nacre_port*>(static_cast<const void*>(&port));
 }
 
 }  // namespace nacre

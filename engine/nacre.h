@@ -2,7 +2,7 @@
 // <nacre/nacre.h>.
 //
 //   Model        a checked view of a model file's bytes               engine/model/model.h
-//   TensorInfo   type, shape and quantizer of a tensor                engine/model/tensor_info.h
+//   TensorInfo   name, type, shape and scales of a tensor             engine/model/tensor_info.h
 //   Program      one program of a model, bound to kernels and memory  engine/run/program.h
 //   Places       binds a program whose steps run on ports             engine/run/places.h
 //   Trainer      trains the model in the caller's memory              engine/train/trainer.h

@@ -41,7 +41,7 @@
 
 /* Grows by one when a function or field is added below; none is removed or changed. nacre_c_version() returns the
    number of the library. */
-#define NACRE_C_VERSION 3
+#define NACRE_C_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,6 +64,9 @@ typedef struct {
 typedef struct {
   alignas(uint64_t) unsigned char opaque[56 * sizeof(uint64_t)];
 } nacre_model_slots;
+typedef struct {
+  alignas(uint64_t) unsigned char opaque[512 * sizeof(uint64_t)];
+} nacre_places;
 #else
 typedef struct {
   uint64_t opaque[16];
@@ -80,6 +83,9 @@ typedef struct {
 typedef struct {
   uint64_t opaque[56];
 } nacre_model_slots;
+typedef struct {
+  uint64_t opaque[512];
+} nacre_places;
 #endif
 typedef struct nacre_kernels nacre_kernels; /* a kernel set; `nacre kernels` writes a set for a model */
 
@@ -194,7 +200,20 @@ typedef struct {
   const void* kernel; /* the kernel that runs the step: equal values are the same kernel */
   uint32_t packed;    /* bit i: operand i is a copy of weights that bind packed */
   uint32_t reserved;
+  uint32_t place; /* since version 4: the index of the port that the step was compiled for (nacre_c_places.h) */
+  uint32_t reserved_4;
 } nacre_step_info;
+
+/* Since version 4. Roles of an operand. */
+#define NACRE_READ 0u
+#define NACRE_WRITTEN 1u
+#define NACRE_READ_AND_WRITTEN 2u
+typedef struct {
+  uint32_t size;   /* set to sizeof(nacre_operand_info) before the call */
+  uint32_t tensor; /* for nacre_model_tensor and nacre_program_tensor; 0xFFFFFFFF: an optional operand that is absent */
+  uint32_t role;   /* NACRE_READ ... */
+  uint32_t reserved;
+} nacre_operand_info;
 
 /* Finds an input or output by name in the first program that infers. NACRE_NO_NAME: none has this name. kNoEntry: no
    program infers. kNotBound: the model is not opened. */
@@ -213,6 +232,10 @@ nacre_status nacre_model_find(const nacre_model* model, uint32_t entry, const ch
    keeps its values. */
 nacre_status nacre_model_program(const nacre_model* model, uint32_t program, nacre_program_info* info);
 nacre_status nacre_model_step(const nacre_model* model, uint32_t program, uint32_t step, nacre_step_info* info);
+/* Since version 4. Tells which tensor a step reads or writes. A profiler's function that reads the written tensors
+   after each step (nacre_program_tensor) sees all intermediate values. */
+nacre_status nacre_model_operand(const nacre_model* model, uint32_t program, uint32_t step, uint32_t operand,
+                                 nacre_operand_info* info);
 /* Metadata are pairs of key and value; keys are "converter", "labels" and others. NACRE_NO_NAME: there is no such
    index; *key and *value are NULL then. */
 uint32_t nacre_model_metadata_count(const nacre_model* model);
@@ -292,6 +315,34 @@ typedef void (*nacre_step_hook)(void* context, uint32_t step, int ended);
    step that fails, which is the last. Codes are those of nacre_program_run_rows. */
 nacre_status nacre_program_run_hooked(const nacre_program* program, uint32_t rows, nacre_step_hook hook, void* context);
 
+/* Since version 4. Unbinds a program: it has no input and no output, and running it is refused. A program bound to
+   places (nacre_c_places.h) must be unbound, or bound again, while its memory is there. */
+void nacre_program_unbind(nacre_program* program);
+
+/* Since version 4. The machine that a program is measured for, such as a microcontroller. */
+typedef struct {
+  uint32_t size;          /* set to sizeof(nacre_machine) */
+  uint32_t pointer_bytes; /* 4 or 8 */
+  uint32_t workers;       /* threads, at least 1 */
+  uint32_t packs;         /* 0: count no packed weights */
+} nacre_machine;
+/* Counts the bytes of each block on another machine; sizes.total is their sum at multiples of 16. */
+nacre_status nacre_program_measure_for(const nacre_model* model, uint32_t program, const nacre_kernels* const* kernels,
+                                       size_t count, const nacre_machine* machine, nacre_sizes* sizes);
+
+/* Since version 4. The kernels of a set, with their names. nacre_step_info.kernel is the `kernel` of one of them. */
+typedef struct {
+  uint32_t size; /* set to sizeof(nacre_kernel_info) before the call */
+  uint32_t reserved;
+  const char* name;   /* "kDenseF32" */
+  const char* op;     /* "dense" */
+  const void* kernel; /* NULL: not compiled for this processor */
+} nacre_kernel_info;
+const char* nacre_kernels_name(const nacre_kernels* kernels); /* "reference", "x86/avx2"; "" for NULL */
+/* Describes kernel `index` of the reference kernels, or of the training kernels. NACRE_NO_NAME: there are fewer. */
+nacre_status nacre_reference_kernel_at(uint32_t index, nacre_kernel_info* info);
+nacre_status nacre_training_kernel_at(uint32_t index, nacre_kernel_info* info);
+
 /* Static programs: bound on a PC and written as C++ by `nacre firmware`, which declares the program in NAME.h. Such a
  * program is not opened, measured or bound: write the inputs, run, read the outputs.
  *
@@ -311,10 +362,35 @@ void nacre_static_start(const nacre_static_program* program); /* sets bytes that
 /* Runs once. Returns 0, kIndex (an index in the data is out of range) or NACRE_ARGUMENT; nacre_sentence(code) explains
    it. */
 uint8_t nacre_static_run(const nacre_static_program* program);
+/* Since version 4. */
+uint32_t nacre_static_input_count(const nacre_static_program* program);
+uint32_t nacre_static_output_count(const nacre_static_program* program);
+uint32_t nacre_static_step_count(const nacre_static_program* program);
+uint8_t nacre_static_run_steps(const nacre_static_program* program, uint32_t first, uint32_t last); /* [first, last) */
+/* Runs with a profiler's function, as nacre_program_run_hooked does. */
+uint8_t nacre_static_run_hooked(const nacre_static_program* program, nacre_step_hook hook, void* context);
+int nacre_static_intact(const nacre_static_program* program); /* 1: the constants are those that the PC wrote */
+/* Pairs of inputs and outputs. `inputs` has the bytes of all inputs of the first pair in order, then of the next pair;
+   `outputs` likewise. */
+typedef struct {
+  uint32_t size; /* set to sizeof(nacre_golden_pairs) */
+  uint32_t count;
+  const void* inputs;
+  const void* outputs;
+  uint32_t close; /* 0: outputs have the same bytes; 1: float32 outputs may differ by 1e-5 of the largest */
+  uint32_t reserved;
+} nacre_golden_pairs;
+/* Prints the hash of the model file, and a line for each difference. Returns how many differ; -1: an argument is
+   refused. `nacre firmware` writes NAME_self_test, which calls the same test with pairs that the PC computed. */
+int nacre_static_self_test(const nacre_static_program* program, const nacre_golden_pairs* pairs,
+                           void (*print)(const char* text));
 
 #ifdef __cplusplus
 }
 #endif
 
 #include "engine/nacre_c_training.h"
+/* Version 4 adds these headers. */
+#include "engine/nacre_c_numbers.h"
+#include "engine/nacre_c_places.h"
 #endif

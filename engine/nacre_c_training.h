@@ -108,6 +108,15 @@ nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows);
    is 0 and report->applied is 0. `report` may be NULL; it is only written if the code is 0. */
 nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, nacre_report* report);
 void nacre_trainer_discard(nacre_trainer* trainer); /* discards what was accumulated; the state does not change */
+/* Since version 4. Accumulates one micro-batch and commits. If a device runs all steps and keeps its memory, this is
+   one run with one wait, and the network's outputs are not available afterwards. */
+nacre_status nacre_trainer_step(nacre_trainer* trainer, float learning_rate, uint32_t rows, nacre_report* report);
+uint32_t nacre_trainer_micro_batches(const nacre_trainer* trainer); /* accumulated since the last commit */
+int nacre_trainer_immediate(const nacre_trainer* trainer);          /* 1: each commit takes one micro-batch */
+/* Counts the bytes of each block on another machine; sizes.total is their sum at multiples of 16. */
+nacre_status nacre_trainer_measure_for(const nacre_model* model, const char* target,
+                                       const nacre_kernels* const* kernels, size_t count, const nacre_machine* machine,
+                                       nacre_sizes* sizes);
 /* Returns the program `infer` over the same state. Run it with nacre_program_*, as long as `trainer` stays in
    place. If the model has no such program, running it is refused (kNotBound). It overwrites the inputs of a
    micro-batch: with --update immediate do not run it between accumulate and commit. */
@@ -236,6 +245,22 @@ nacre_status nacre_checkpoint_confirm(const nacre_storage* storage);
 /* Forgets the newest checkpoint; load() then takes the one before. kNoCheckpoint: it is the only one that counts. */
 nacre_status nacre_checkpoint_revert(const nacre_storage* storage);
 
+/* ---- Since version 4: a flash that the processor reads by address (engine/train/nor_flash.h) ----
+ *   static const nacre_nor_flash flash = {sizeof flash, 8, 4096, 65536, (const void*)0x08060000, program, erase};
+ *   nacre_storage storage = {sizeof storage}; nacre_nor_flash_storage(&flash, &storage); */
+typedef struct {
+  uint32_t size; /* set to sizeof(nacre_nor_flash) */
+  /* Bytes that are programmed at once, a power of two, at most 256. Bytes of a sector, which is erased at once. */
+  uint32_t program_bytes, erase_bytes;
+  uint32_t bytes;    /* whole sectors, at least two */
+  const void* begin; /* start of a sector */
+  /* Return 0 if the flash failed. `granule` has program_bytes, at a multiple of 8, in RAM. */
+  int (*program)(uintptr_t address, const void* granule);
+  int (*erase)(uintptr_t address);
+} nacre_nor_flash;
+/* Fills `storage`, whose size the caller set. `flash` outlives it. */
+nacre_status nacre_nor_flash_storage(const nacre_nor_flash* flash, nacre_storage* storage);
+
 /* ---- Another model in the field: engine/model/model_slots.h ----
  * Two places for a model file in a storage, which may lose its power at any moment.
  *
@@ -304,6 +329,7 @@ const void* nacre_static_trainer_output(const nacre_static_trainer* trainer, uin
 uint8_t nacre_static_trainer_accumulate(nacre_static_trainer* trainer); /* a micro-batch of the compiled size */
 uint8_t nacre_static_trainer_commit(nacre_static_trainer* trainer, float learning_rate, nacre_report* report);
 void nacre_static_trainer_discard(nacre_static_trainer* trainer);
+int nacre_static_trainer_immediate(const nacre_static_trainer* trainer); /* since version 4 */
 void* nacre_static_trainer_state(const nacre_static_trainer* trainer, size_t* size); /* NULL and 0 before start */
 
 nacre_status nacre_static_checkpoint_measure(const nacre_static_trainer* trainer, const nacre_storage* storage,

@@ -18,6 +18,8 @@ static_assert(uint32_t(nacre::Entry::kUpdate) == NACRE_UPDATE && uint32_t(nacre:
 static_assert(uint32_t(nacre::ElementType::kFloat32) == NACRE_FLOAT32);
 static_assert(uint32_t(nacre::ElementType::kInt4) == NACRE_INT4);
 static_assert(nacre::kMaxRank == 8);
+static_assert(uint32_t(nacre::Role::kIn) == NACRE_READ && uint32_t(nacre::Role::kOut) == NACRE_WRITTEN);
+static_assert(uint32_t(nacre::Role::kUpdate) == NACRE_READ_AND_WRITTEN);
 
 nacre_status told(const Status& status, const TensorInfo& info, nacre_tensor_info* to) {
   nacre_tensor_info c = {};
@@ -105,6 +107,18 @@ nacre_status nacre_model_step(const nacre_model* model, uint32_t program, uint32
   const nacre::ProgramView view = of(model).program(program);
   if (step >= view.step_count) return to_c({nacre::Code::kNoName, nacre::Table::kStep, step});
   give(nacre::step_info(of(model), view, step), info);
+  return {};
+}
+
+nacre_status nacre_model_operand(const nacre_model* model, uint32_t program, uint32_t step, uint32_t operand,
+                                 nacre_operand_info* info) {
+  if (const Status s = arguments(model != nullptr, true, true, true, usable(info)); !s.ok()) return to_c(s);
+  const nacre::ProgramView view = of(model).program(program);
+  if (step >= view.step_count) return to_c({nacre::Code::kNoName, nacre::Table::kStep, step});
+  const nacre::StepRecord& record = of(model).steps()[view.first_step + step];
+  if (operand >= record.operand_count) return to_c({nacre::Code::kNoName, nacre::Table::kStep, operand});
+  const uint32_t word = of(model).operands(record)[operand], tensor = word & nacre::kOperandIdMask;
+  give(nacre_operand_info{0, tensor == nacre::kNoOperand ? nacre::kNoIndex : tensor, word >> 30, 0}, info);
   return {};
 }
 

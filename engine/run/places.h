@@ -70,7 +70,6 @@ class Places {
   // outlive every program that is bound to these Places, and so must the Places. Places are not synchronised: bind and
   // run their programs on one thread at a time.
   explicit Places(std::span<const Port* const> ports);
-  Places(const Places&) = delete;
   Places& operator=(const Places&) = delete;
 
   // Do as Program::measure and Program::bind, with the kernels of these ports. `memory` has `sizes`, with each block
@@ -110,6 +109,9 @@ class Places {
   const TrainingFunctions& training() const { return functions_->training; }
 
  private:
+  // A copy exists only for the C API, which makes a Places in its caller's bytes before anything is measured.
+  Places(const Places&) = default;
+
   static constexpr uint32_t kShared = kStepSums - kState + 1;
   static constexpr uint32_t kSums = kStepSums - kState;  // index of the block kStepSums; the one of kState is 0
   static constexpr uint16_t kStateBit = 1;               // bit of block kState

@@ -73,6 +73,10 @@ void nacre_static_trainer_discard(nacre_static_trainer* trainer) {
   if (trainer != nullptr) of(trainer).discard();
 }
 
+int nacre_static_trainer_immediate(const nacre_static_trainer* trainer) {
+  return trainer == nullptr ? 0 : int(of(trainer).immediate());
+}
+
 void* nacre_static_trainer_state(const nacre_static_trainer* trainer, size_t* size) {
   return bytes_of(trainer == nullptr ? std::span<std::byte>() : of(trainer).state(), size);
 }

@@ -56,6 +56,18 @@ nacre_status nacre_trainer_measure(const nacre_model* model, const char* target,
   return s.ok() ? nacre_trainer_measure_with(model, target, kernels, count, nullptr, sizes) : to_c(s);
 }
 
+nacre_status nacre_trainer_measure_for(const nacre_model* model, const char* target,
+                                       const nacre_kernels* const* kernels, size_t count, const nacre_machine* machine,
+                                       nacre_sizes* sizes) {
+  const Status s =
+      arguments(model != nullptr, true, usable(kernels, count), true, nacre::usable_machine(machine), usable(sizes));
+  if (!s.ok()) return to_c(s);
+  nacre::Sizes measured;
+  const Status status = measure_of(model, target, {kernels, count})(nacre::machine_of(*machine), &measured);
+  give(to_c(measured), sizes);
+  return to_c(status);
+}
+
 nacre_status nacre_trainer_bind_with(nacre_trainer* trainer, const nacre_model* model, const char* target,
                                      const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
                                      void* memory, size_t size) {
@@ -115,6 +127,21 @@ nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, n
 
 void nacre_trainer_discard(nacre_trainer* trainer) {
   if (trainer != nullptr) of(trainer).discard();
+}
+
+nacre_status nacre_trainer_step(nacre_trainer* trainer, float learning_rate, uint32_t rows, nacre_report* report) {
+  const Status s = arguments(trainer != nullptr, true, true, report == nullptr || usable(report));
+  if (!s.ok()) return to_c(s);
+  Trainer::Report told;
+  const Status status = of(trainer).step(learning_rate, &told, rows);
+  if (status.ok() && report != nullptr) give(to_c(told), report);
+  return to_c(status);
+}
+uint32_t nacre_trainer_micro_batches(const nacre_trainer* trainer) {
+  return trainer == nullptr ? 0 : of(trainer).micro_batches();
+}
+int nacre_trainer_immediate(const nacre_trainer* trainer) {
+  return trainer == nullptr ? 0 : int(of(trainer).immediate());
 }
 
 // A nacre_program has at least as many bytes as a Program, and no function reads beyond the Program in it.

@@ -22,8 +22,10 @@
 
 namespace nacre {
 
-// Describes sectors that follow each other. All fields must be set.
-struct NorFlash {
+// Describes sectors that follow each other. All fields must be set. `Succeeded` is what the functions of the flash
+// return: bool, or C's int (train/c_api_nor_flash.cc).
+template <class Succeeded>
+struct NorFlashOf {
   const std::byte* begin;  // start of a sector, as the processor reads it
   uint32_t bytes;          // whole sectors, at least two
   // Bytes that are programmed at once, with their error correction: a power of two, at most 256. Bytes of a sector,
@@ -31,13 +33,13 @@ struct NorFlash {
   uint32_t program_bytes, erase_bytes;
   // Return whether the flash succeeded, and only when it has finished. `address` is begin plus an offset: of a granule,
   // or of a sector. `granule` has program_bytes, at a multiple of 8, in RAM.
-  bool (*program)(uintptr_t address, const void* granule);
-  bool (*erase)(uintptr_t address);
+  Succeeded (*program)(uintptr_t address, const void* granule);
+  Succeeded (*erase)(uintptr_t address);
 
   // Returns a Storage that calls these functions; the NorFlash must outlive it. An erase also checks that the sector is
   // blank, and fails if it is not.
   Storage storage() const {
-    return {.context = const_cast<NorFlash*>(this),
+    return {.context = const_cast<NorFlashOf*>(this),
             .program_bytes = program_bytes,
             .erase_bytes = erase_bytes,
             .bytes = bytes,
@@ -47,7 +49,7 @@ struct NorFlash {
   }
 
  private:
-  static const NorFlash& of(void* context) { return *static_cast<const NorFlash*>(context); }
+  static const NorFlashOf& of(void* context) { return *static_cast<const NorFlashOf*>(context); }
 
   bool holds(uint64_t at, size_t size) const { return at <= bytes && size <= bytes - at; }
   uintptr_t address(uint64_t at) const { return reinterpret_cast<uintptr_t>(begin + at); }
@@ -77,5 +79,7 @@ struct NorFlash {
     return true;
   }
 };
+
+using NorFlash = NorFlashOf<bool>;
 
 }  // namespace nacre

@@ -23,6 +23,14 @@ const char* nacre_x86_best(void);
 /* Returns the kernels of a tier; the caller frees nothing. Returns NULL if there is no such tier, or if this
  * processor or this library does not have it. */
 const nacre_kernels* nacre_x86_kernels(const char* tier);
+/* Since version 4. Returns the name of tier `index`, whether it runs here or not; NULL: there are fewer. */
+const char* nacre_x86_tier(uint32_t index);
+int nacre_x86_lanes(const char* tier);   /* numbers of float32 in a vector; 0: there is no such tier */
+int nacre_x86_by_name(const char* tier); /* 1: nacre_x86_best never chooses the tier on this machine */
+/* Returns the tier as a port for nacre_places_make; NULL if nacre_x86_kernels returns NULL. */
+const nacre_port* nacre_x86_port(const char* tier);
+/* Describes kernel `index` of a tier. NACRE_NO_NAME: there is no such tier, or it has fewer kernels. */
+nacre_status nacre_x86_kernel_at(const char* tier, uint32_t index, nacre_kernel_info* info);
 
 #ifdef __cplusplus
 }

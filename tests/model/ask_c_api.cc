@@ -84,6 +84,14 @@ class Asker {
       hold(nacre_model_step(model_, p, s, &step).code == 0, "every step is told");
       text(step.op);
       text(step.layer);
+      nacre_operand_info operand = {};
+      operand.size = sizeof operand;
+      for (uint32_t i = 0; i < step.operands; ++i, ++answers_) {
+        hold(nacre_model_operand(model_, p, s, i, &operand).code == 0, "every operand is told");
+        hold(operand.role <= NACRE_READ_AND_WRITTEN, "an operand is read, written or both");
+        hold(operand.tensor == kAny || operand.tensor < nacre_model_tensor_count(model_), "an operand is a tensor");
+      }
+      hold(nacre_model_operand(model_, p, s, step.operands, &operand).code != 0, "no operand behind the last");
       ++answers_;
     }
   }

@@ -233,6 +233,14 @@ TEST(c_api_arguments, of_static_programs) {
   EXPECT_EQ(size, 0u);
   EXPECT_EQ(nacre_static_output(nullptr, 0, nullptr), nullptr);
   nacre_static_start(nullptr);
+  EXPECT_EQ(nacre_static_input_count(nullptr), 0u);
+  EXPECT_EQ(nacre_static_output_count(nullptr), 0u);
+  EXPECT_EQ(nacre_static_step_count(nullptr), 0u);
+  EXPECT_EQ(nacre_static_run_steps(nullptr, 0, 0), NACRE_ARGUMENT);
+  EXPECT_EQ(nacre_static_run_hooked(nullptr, nullptr, nullptr), NACRE_ARGUMENT);
+  EXPECT_EQ(nacre_static_intact(nullptr), 0);
+  EXPECT_EQ(nacre_static_self_test(nullptr, nullptr, nullptr), -1);
+  EXPECT_EQ(nacre_static_trainer_immediate(nullptr), 0);
   nacre_static_trainer_make(nullptr, nullptr);
   EXPECT_EQ(nacre_static_trainer_start(nullptr), NACRE_ARGUMENT);
   EXPECT_EQ(nacre_static_trainer_accumulate(nullptr), NACRE_ARGUMENT);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "engine/nacre_c.h"
 #include "tests/train/flash.h"
 #include "tests/train/opened_model.h"
 #include "tests/train/state_models.h"
@@ -81,6 +84,43 @@ TEST(nor_flash, what_lies_outside_and_what_is_worn_out_is_refused) {
   g_chip.wears_out = true;
   EXPECT_FALSE(s.erase(s.context, 64));
   EXPECT_EQ(flash.violations(), 0u);
+}
+
+// Functions of C act on the flash of the tests above.
+int program_of_c(uintptr_t address, const void* granule) { return program_granule(address, granule) ? 1 : 0; }
+int erase_of_c(uintptr_t address) { return erase_sector(address) ? 1 : 0; }
+
+TEST(nor_flash, of_c_holds_the_same_checkpoint) {
+  const Opened m(learner(3, "sgd"));
+  Flash flash(8, 64, bytes_for(m.model, 8, 64));
+  const NorFlash nor = nor_flash(flash, 8, 64);
+  const nacre_nor_flash c = {sizeof c, 8, 64, nor.bytes, nor.begin, program_of_c, erase_of_c};
+  nacre_storage storage = {};
+  EXPECT_EQ(nacre_nor_flash_storage(&c, &storage).index, 1u) << "the size is not set";
+  storage.size = sizeof storage;
+  ASSERT_EQ(nacre_nor_flash_storage(&c, &storage).code, 0);
+  EXPECT_EQ(storage.size, sizeof storage);
+  EXPECT_EQ(storage.bytes, nor.bytes);
+  EXPECT_EQ(Code(nacre_checkpoint_look(&storage, nullptr).code), Code::kNoCheckpoint);
+  ASSERT_TRUE(Checkpoint(nor.storage()).save(m.model, m.state(1).bytes()).ok());
+  nacre_checkpoint_report report = {};
+  report.size = sizeof report;
+  ASSERT_EQ(nacre_checkpoint_look(&storage, &report).code, 0);
+  EXPECT_EQ(report.generation, 1u);
+  uint8_t granule[8] = {}, found[8];
+  const uint64_t behind = nor.bytes - 8;
+  EXPECT_EQ(storage.erase(storage.context, behind / 64 * 64), 1);
+  EXPECT_EQ(storage.program(storage.context, behind, granule, 8), 1);
+  EXPECT_EQ(storage.read(storage.context, behind, found, 8), 1);
+  EXPECT_EQ(std::memcmp(granule, found, 8), 0);
+  EXPECT_EQ(storage.read(storage.context, behind + 1, found, 8), 0) << "beyond the flash";
+  EXPECT_EQ(storage.program(storage.context, behind, granule, 7), 0) << "no whole granule";
+  g_chip.wears_out = true;
+  EXPECT_EQ(storage.erase(storage.context, 0), 0) << "a sector that is not blank";
+  nacre_nor_flash wrong = c;
+  wrong.erase = nullptr;
+  EXPECT_EQ(nacre_nor_flash_storage(&wrong, &storage).index, 0u);
+  EXPECT_EQ(nacre_nor_flash_storage(nullptr, &storage).index, 0u);
 }
 
 }  // namespace
