@@ -60,6 +60,24 @@ nacre_status nacre_model_open(nacre_model* model, const void* bytes, size_t size
   return to_c(status);
 }
 
+nacre_status nacre_model_open_with(nacre_model* model, const void* bytes, size_t size, const nacre_limits* limits) {
+  const nacre::Status s = arguments(model != nullptr, true, true, limits != nullptr && limits->size >= sizeof *limits);
+  if (!s.ok()) return to_c(s);
+  nacre::Limits bounds;
+  const auto set = [](auto own, auto* bound) {
+    if (own != 0) *bound = own;
+  };
+  set(limits->tensors, &bounds.tensors);
+  set(limits->steps, &bounds.steps);
+  set(limits->string_bytes, &bounds.string_bytes);
+  set(limits->file_bytes, &bounds.file_bytes);
+  set(limits->work, &bounds.work);
+  Model object;
+  const nacre::Status status = object.open({static_cast<const std::byte*>(bytes), size}, bounds);
+  std::memcpy(model->opaque, &object, sizeof object);
+  return to_c(status);
+}
+
 nacre_status nacre_model_attach(nacre_model* model, uint32_t segment, const void* data, size_t size) {
   if (const nacre::Status s = arguments(model != nullptr, true, data != nullptr); !s.ok()) return to_c(s);
   Model object = of(model);

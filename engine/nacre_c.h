@@ -122,6 +122,14 @@ const nacre_kernels* nacre_reference_kernels(void);
    call refuses it. The bytes stay in place and unchanged as long as the model is in use. After a refusal `model` is
    filled too, as one that is not opened. Codes and limits are those of Model::open (engine/model/model.h). */
 nacre_status nacre_model_open(nacre_model* model, const void* bytes, size_t size);
+/* Since version 4. Bounds for a file, which is refused if it exceeds one. A field that is 0 means the usual bound. */
+typedef struct {
+  uint32_t size; /* set to sizeof(nacre_limits) */
+  uint32_t tensors, steps, string_bytes;
+  uint64_t file_bytes;
+  uint64_t work; /* multiply-accumulates of one run */
+} nacre_limits;
+nacre_status nacre_model_open_with(nacre_model* model, const void* bytes, size_t size, const nacre_limits* limits);
 /* Reads every weight. Checks the segments' checksums, scales, zero points and fixed-point multipliers. Refuses a
    float weight that is NaN; infinity is valid, because a mask may hold it. Returns kSegmentCrc, kNotFinite, kScale,
    kZeroPoint or kMultiplier. kNotBound: the model is not opened. */

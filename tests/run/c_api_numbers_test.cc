@@ -117,7 +117,12 @@ TEST(c_api_numbers, refuse_what_they_cannot_convert) {
   EXPECT_EQ(nacre_write_numbers(&info, nullptr, bytes, 1).code, NACRE_ARGUMENT);
 }
 
-// ---- Kernels, operands, machines ----
+// ---- Kernels, operands, limits, machines ----
+
+void expect_no_size(nacre_status status) {
+  EXPECT_EQ(status.code, NACRE_ARGUMENT);
+  EXPECT_EQ(status.index, 3u);
+}
 
 template <class At>
 void expect_list(std::span<const reference::NamedEntry> list, const At& at) {
@@ -184,6 +189,26 @@ TEST(c_api_operands, are_those_of_the_file) {
   EXPECT_EQ(nacre_model_operand(&c, 0, view.step_count, 0, &info).code, NACRE_NO_NAME);
   EXPECT_EQ(nacre_model_operand(nullptr, 0, 0, 0, &info).index, 0u);
   EXPECT_EQ(nacre_model_operand(&c, 0, 0, 0, nullptr).index, 4u);
+}
+
+TEST(c_api_limits, refuse_a_file_that_exceeds_one) {
+  Buffer file = pack(dense_int8());
+  nacre_model model;
+  nacre_limits limits = {};
+  expect_no_size(nacre_model_open_with(&model, file.data(), file.size(), &limits));
+  limits.size = sizeof limits;
+  ASSERT_EQ(nacre_model_open_with(&model, file.data(), file.size(), &limits).code, 0);
+  limits.tensors = nacre_model_tensor_count(&model);
+  limits.file_bytes = file.size();
+  ASSERT_EQ(nacre_model_open_with(&model, file.data(), file.size(), &limits).code, 0);
+  const auto refused = [&](auto member, auto bound) {
+    nacre_limits less = limits;
+    less.*member = bound;
+    return nacre_model_open_with(&model, file.data(), file.size(), &less).code != 0;
+  };
+  EXPECT_TRUE(refused(&nacre_limits::tensors, limits.tensors - 1));
+  EXPECT_TRUE(refused(&nacre_limits::file_bytes, limits.file_bytes - 1));
+  expect_no_size(nacre_model_open_with(&model, file.data(), file.size(), nullptr));
 }
 
 TEST(c_api_machine, counts_the_bytes_of_another_machine) {
