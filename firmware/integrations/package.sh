@@ -1,6 +1,6 @@
 #!/bin/sh
 # package.sh FOLDER: makes Nacre a library for Arduino, PlatformIO, ESP-IDF and Zephyr, one folder for all four. It
-# holds what static programs (`nacre firmware`) link for inference; engine/meson.build names the sources. Arduino
+# holds what static programs (`nacre firmware`) link for inference; engine/sources.txt names the sources. Arduino
 # compiles .cpp.
 set -eu
 folder=${1:?package.sh FOLDER}
@@ -26,7 +26,7 @@ mkdir -p "$nacre/engine/kernels/fast" "$nacre/engine/kernels/reference" "$nacre/
 cp kernels/fast/entry.h "$nacre/engine/kernels/fast"
 for list in reference training; do cp kernels/$list/*.inc "$nacre/engine/kernels/$list"; done
 cp nacre_c.h nacre_c_training.h "$nacre/engine"
-sed -n "/^infer_entry_sources = /,/^)/p; /^static_sources = /,/^)/p" meson.build | sed -n "s/^ *'\(.*\)\.cc',/\1/p" |
+awk '/:$/ {on = $0 == "infer_entries:" || $0 == "static_programs:"} on && sub(/\.cc$/, "")' sources.txt |
   while read -r source; do cp "$source.cc" "$nacre/engine/$source.cpp"; done
 cp "$root"/ports/cortex_m/*.h "$root"/ports/cortex_m/*.inc "$nacre/ports/cortex_m"
 cp "$root/ports/cortex_m/kernels.cc" "$nacre/ports/cortex_m/kernels.cpp"

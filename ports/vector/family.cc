@@ -1,4 +1,4 @@
-// Compiles one family of fast kernels for one tier (instruction set). meson.build defines NACRE_FAMILY, its name;
+// Compiles one family of fast kernels for one tier (instruction set). The build defines NACRE_FAMILY, its name;
 // NACRE_RUN, its run.h; NACRE_ISA, the tier's name; and NACRE_VECTORS, the header of the tier's vectors.
 #include NACRE_VECTORS
 // NACRE_RUN uses the type Vector that NACRE_VECTORS defines.

@@ -88,7 +88,7 @@ ByName by_name_of(tier_of::TierList<Row...>, Tier tier) {
   return kByName[size_t(tier)];
 }
 
-// Returns the tiers that are compiled: ports/vector/meson.build.
+// Returns the tiers that are compiled: ports/vector/tiers.txt.
 uint32_t compiled_tiers() {
   uint32_t tiers = 0;
   for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)

@@ -1,5 +1,5 @@
 // The tiers of x86-64, lowest first: an enumerator and a row each. A further tier needs its vectors (vec_*.h, or those
-// of another tier), both lines here, and its flags in ports/vector/meson.build.
+// of another tier), both lines here, and its flags in ports/vector/tiers.txt.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ constexpr auto rows_of(const char* name, Op op) {
          line<RowMajorCastForm<O, kLanes, Bfloat16, float, kGroup>>({name, "RowMajorBf16ToF32"}, op, O::shapes);
 }
 
-// The family matmul, whose weights are packed, is listed before this one (ports/vector/meson.build).
+// The family matmul, whose weights are packed, is listed before this one (ports/vector/families.txt).
 template <class Tier>
 constexpr auto lines() {
   constexpr int kLanes = Tier::kLanes, kGroup = Tier::kRealGroup;
