@@ -1,0 +1,43 @@
+# Finds FlatBuffers' headers and flatc, and writes model_generated.h. The headers get a folder of their own, because a cross
+# compiler must not see the rest of /usr/include.
+option(NACRE_FETCH_FLATBUFFERS "fetch FlatBuffers from GitHub, and compile flatc" OFF)
+if(NACRE_FETCH_FLATBUFFERS)
+  if(CMAKE_CROSSCOMPILING)
+    message(FATAL_ERROR "Nacre: NACRE_FETCH_FLATBUFFERS compiles flatc for another machine; install flatc here, or set NACRE_FLATC and NACRE_FLATBUFFERS.")
+  endif()
+  foreach(part TESTS FLATHASH)
+    set(FLATBUFFERS_BUILD_${part} OFF CACHE BOOL "a part of FlatBuffers that Nacre does not need")
+  endforeach()
+  set(FLATBUFFERS_INSTALL OFF CACHE BOOL "a part of FlatBuffers that Nacre does not need")
+  include(FetchContent)
+  FetchContent_Declare(flatbuffers GIT_REPOSITORY https://github.com/google/flatbuffers.git GIT_TAG v24.3.25 GIT_SHALLOW ON)
+  FetchContent_MakeAvailable(flatbuffers)
+  set(nacre_flatc $<TARGET_FILE:flatc>)
+  set(nacre_flatbuffers_include "${flatbuffers_SOURCE_DIR}/include")
+else()
+  find_program(NACRE_FLATC flatc DOC "FlatBuffers' compiler, of this machine")
+  find_path(NACRE_FLATBUFFERS flatbuffers/flatbuffers.h PATHS /usr/local/include /usr/include NO_CMAKE_FIND_ROOT_PATH
+    DOC "folder that holds flatbuffers/flatbuffers.h")
+  if(NOT NACRE_FLATC OR NOT NACRE_FLATBUFFERS)
+    message(FATAL_ERROR "Nacre: flatc or flatbuffers/flatbuffers.h was not found; install flatbuffers-compiler and \
+libflatbuffers-dev, set NACRE_FLATC and NACRE_FLATBUFFERS, or set NACRE_FETCH_FLATBUFFERS=ON.")
+  endif()
+  # The headers of one version refuse what flatc of another one generates.
+  execute_process(COMMAND "${NACRE_FLATC}" --version OUTPUT_VARIABLE said ERROR_QUIET)
+  string(REGEX MATCH "[0-9]+\\.[0-9]+" compiler "${said}")
+  foreach(part MAJOR MINOR)
+    file(STRINGS "${NACRE_FLATBUFFERS}/flatbuffers/base.h" line REGEX "define FLATBUFFERS_VERSION_${part} " LIMIT_COUNT 1)
+    string(REGEX MATCH "[0-9]+$" ${part} "${line}")
+  endforeach()
+  if(NOT "${compiler}" STREQUAL "${MAJOR}.${MINOR}")
+    message(FATAL_ERROR "Nacre: ${NACRE_FLATC} is FlatBuffers ${compiler} and ${NACRE_FLATBUFFERS} has the headers of \
+${MAJOR}.${MINOR}; set NACRE_FLATC and NACRE_FLATBUFFERS to one version.")
+  endif()
+  set(nacre_flatc "${NACRE_FLATC}")
+  set(nacre_flatbuffers_include "${nacre_made}/flatbuffers_include")
+  file(COPY "${NACRE_FLATBUFFERS}/flatbuffers" DESTINATION "${nacre_flatbuffers_include}" FILES_MATCHING PATTERN "*.h")
+endif()
+set(schema "${PROJECT_SOURCE_DIR}/schema/model.fbs")
+add_custom_command(OUTPUT "${nacre_made}/model_generated.h" DEPENDS "${schema}" VERBATIM
+  COMMAND "${nacre_flatc}" -c --scoped-enums -o "${nacre_made}" "${schema}")
+add_custom_target(nacre_schema DEPENDS "${nacre_made}/model_generated.h")
