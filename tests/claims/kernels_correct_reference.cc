@@ -66,6 +66,25 @@ void optimizer(const KernelEntry& entry, Random& random, ReferenceCase& made) {
       if (chance(random, 10)) array->set(i, 0);
 }
 
+// Makes the words of engine/ops/optimize_onnx.h, and rate, count, x, gradient and states.
+void onnx_optimizer(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  made.words = {bits(chance(random, 50) ? 0 : 0.01)};
+  switch (entry.op) {
+    case Op::kOnnxMomentum:
+      made.words.insert(made.words.end(), {bits(0.9), bits(0.5), uint32_t(pick(random, 0, 1))});
+      break;
+    case Op::kOnnxAdam:
+      made.words.insert(made.words.end(), {bits(0.9), bits(0.99), bits(1e-6), bits(0.01)});
+      break;
+    default: made.words.insert(made.words.end(), {bits(0.01), bits(1e-6)});
+  }
+  const int n = length(random);
+  made.inputs = {numbers(entry.operands[0].element, 1, random, 0, 0.1),
+                 array_of<int64_t>(entry.operands[1].element, {1}, {pick(random, 0, 9)})};
+  while (entry.operands[made.inputs.size()].role != uint8_t(Role::kOut))
+    made.inputs.push_back(numbers(entry.operands[made.inputs.size()].element, n, random, 0, 2));
+}
+
 void accumulate(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   const int n = length(random);
   for (int i = 0; i < 2; ++i) made.inputs.push_back(numbers(entry.operands[i].element, n, random, -4, 4));
@@ -176,6 +195,9 @@ constexpr Row kRows[] = {
     {Op::kAdamW, kExact, &optimizer},
     {Op::kRmsprop, kExact, &optimizer},
     {Op::kAdagrad, kExact, &optimizer},
+    {Op::kOnnxMomentum, kExact, &onnx_optimizer},
+    {Op::kOnnxAdam, kExact, &onnx_optimizer},
+    {Op::kOnnxAdagrad, kExact, &onnx_optimizer},
     {Op::kAccumulate, kExact, &accumulate},
     {Op::kVerdict, kNorm, &verdict},
     {Op::kBatchedMatmulGradientA, kSums},
