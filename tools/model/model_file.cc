@@ -1,31 +1,17 @@
 #include "tools/model/model_file.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "engine/base/crc32c.h"
 #include "model_generated.h"
 #include "tools/base/error.h"
+#include "tools/base/sha256.h"
 
 namespace nacre::tools {
 namespace {
 
 using flatbuffers::Offset;
-
-void require_digest(bool done) {
-  if (!done) throw Error(kFailed, "SHA-256", "the library refused");
-}
-
-std::vector<uint8_t> digest(std::span<const uint8_t> bytes) {
-  std::vector<uint8_t> hash(32);
-  unsigned length = 0;
-  require_digest(EVP_Digest(bytes.data(), bytes.size(), hash.data(), &length, EVP_sha256(), nullptr) == 1 &&
-                 length == hash.size());
-  return hash;
-}
 
 std::string in_hexadecimal(std::span<const uint8_t> bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -130,7 +116,7 @@ std::vector<uint8_t> pack(const ModelTables& tables, const flatbuffers::Detached
   header.total_bytes = file.size();
   header.flatbuffer_offset = sizeof(FileHeader);
   header.flatbuffer_bytes = uint32_t(flatbuffer.size());
-  const std::vector<uint8_t> hash = digest(std::span(file).subspan(sizeof(FileHeader)));
+  const auto hash = sha256_digest(std::span(file).subspan(sizeof(FileHeader)));
   std::copy_n(hash.begin(), sizeof header.hash, header.hash);
   std::memcpy(file.data(), &header, sizeof header);
   const auto bytes = std::as_bytes(std::span(file));
@@ -141,19 +127,12 @@ std::vector<uint8_t> pack(const ModelTables& tables, const flatbuffers::Detached
 
 }  // namespace
 
-std::string sha256(std::span<const uint8_t> bytes) { return in_hexadecimal(digest(bytes)); }
+std::string sha256(std::span<const uint8_t> bytes) { return in_hexadecimal(sha256_digest(bytes)); }
 
 std::string sha256_of_elements(const ElementBytes& bytes) {
-  const auto free_context = [](EVP_MD_CTX* context) { EVP_MD_CTX_free(context); };
-  const std::unique_ptr<EVP_MD_CTX, decltype(free_context)> context(EVP_MD_CTX_new(), free_context);
-  require_digest(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
-  each_part(bytes, 1, [&](std::span<const uint8_t> part, size_t) {
-    require_digest(EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1);
-  });
-  std::vector<uint8_t> hash(32);
-  unsigned length = 0;
-  require_digest(EVP_DigestFinal_ex(context.get(), hash.data(), &length) == 1 && length == hash.size());
-  return in_hexadecimal(hash);
+  Sha256 hash;
+  each_part(bytes, 1, [&](std::span<const uint8_t> part, size_t) { hash.add(part); });
+  return in_hexadecimal(hash.finish());
 }
 
 std::vector<uint8_t> model_file(const ModelTables& tables, std::span<const ProgramSource> sources,

@@ -1,12 +1,12 @@
 #include "tools/report/html.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "tools/base/sha256.h"
 #include "tools/base/table.h"
 #include "tools/report/page_files.h"
 #include "tools/report/picture/svg.h"
@@ -16,13 +16,22 @@ namespace {
 
 constexpr double kBarWidth = 110, kBarHeight = 10;
 
+std::string in_base64(std::span<const uint8_t> bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const auto byte = [&](size_t j) { return i + j < bytes.size() ? uint32_t(bytes[i + j]) : 0; };
+    const uint32_t three = byte(0) << 16 | byte(1) << 8 | byte(2);
+    for (int shift = 18; shift >= 0; shift -= 6) text += kDigits[three >> shift & 63];
+  }
+  std::fill_n(text.rbegin(), (3 - bytes.size() % 3) % 3, '=');
+  return text;
+}
+
 // Returns 'sha256-...', by which a content security policy names a script or a style sheet.
 std::string policy_hash(std::string_view text) {
-  unsigned char digest[EVP_MAX_MD_SIZE] = {}, encoded[2 * EVP_MAX_MD_SIZE] = {};
-  unsigned length = 0;
-  EVP_Digest(text.data(), text.size(), digest, &length, EVP_sha256(), nullptr);
-  const int characters = EVP_EncodeBlock(encoded, digest, int(length));
-  return "'sha256-" + std::string(encoded, encoded + characters) + "'";
+  const auto digest = sha256_digest({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  return "'sha256-" + in_base64(digest) + "'";
 }
 
 std::string bar_html(double share, bool full) {
