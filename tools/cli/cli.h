@@ -63,23 +63,22 @@ inline void add_target(CLI::App& command, std::string& target, const std::string
 inline void add_kernel_choice(CLI::App& command, std::string& kernels) {
   command
       .add_option("--kernels", kernels,
-                  "which kernels run it: those of a tier of this processor, or the reference; on a GPU tf32 "
+                  "kernels that run it: those of a tier of this processor, or the reference; on a GPU tf32 "
                   "multiplies float32 with 11 bits [auto: the fastest here]")
       ->check(one_of(kernel_choices()))
       ->type_name(CLI::detail::join(kernel_choices(), "|"));
 }
 
 inline void add_shapes(CLI::App& command, std::vector<std::string>& shapes) {
-  command.add_option("--shape", shapes, "of axes that the network leaves open, as nacre convert takes it")
+  command.add_option("--shape", shapes, "sizes of axes that the network leaves open, as nacre convert takes them")
       ->allow_extra_args(false)
       ->type_name("NAME=SIZES");
 }
 
 inline void add_ignored(CLI::App& command, std::vector<std::string>& ignored) {
   command
-      .add_option(
-          "--ignore-setting", ignored,
-          "of a network: go on without a setting of its file that is refused, by the name that the refusal prints")
+      .add_option("--ignore-setting", ignored,
+                  "go on without a setting of a network's file that is refused, by the name that the refusal prints")
       ->allow_extra_args(false)
       ->type_name("NAME");
 }

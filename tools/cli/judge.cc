@@ -31,13 +31,13 @@ void add_set(Command& c, SetOptions& set, bool required) {
 }
 
 void add_judged_output(Command& c, std::string& output) {
-  c.add_option("--judge", output, "of several outputs, the one that is judged")
+  c.add_option("--judge", output, "the output that is judged, if there are several")
       ->check(not_empty())
       ->type_name("OUTPUT");
 }
 
 void add_judged_target(Command& c, std::string& target) {
-  c.add_option("--target", target, "of several programs, the ones for this target")
+  c.add_option("--target", target, "target of the programs to run, if there are several")
       ->check(not_empty())
       ->type_name("TARGET");
 }
@@ -136,13 +136,14 @@ void add_search(CLI::App& app) {
                        "samples for int8/static, float8, gptq and awq [some of --data, which are then not judged]")
               ->type_name("DATA"));
   c.add_option("--policies", o->policies,
-               "to choose from; the first is the reference [" + CLI::detail::join(o->policies, ",") + "]")
+               "policies to choose from; the first is the reference [" + CLI::detail::join(o->policies, ",") + "]")
       ->delimiter(',')
       ->type_name("POLICY,...");
-  c.add_option("--max-drop", o->max_drop, "in units of the metric: of 450 samples 0.0023 allows one more wrong [0]")
+  c.add_option("--max-drop", o->max_drop,
+               "largest drop in units of the metric: with 450 samples 0.0023 allows one more wrong [0]")
       ->type_name("D");
-  add_limits(c, o->max_bytes, "of the model file that nacre convert makes of the map", o->max_time_us,
-             "median per sample, on this machine with these --kernels");
+  add_limits(c, o->max_bytes, "most bytes of the model file that nacre convert makes of the map", o->max_time_us,
+             "most microseconds for a sample, as median, on this machine with these --kernels");
   add_number(c, "--budget", o->budget, 1, 1'000'000, "models that are compiled and run, at most [200]");
   c.writes(c.add_option("-o,--output", o->map, "the policy file to write")->type_name("FILE"));
   add_running(c, o->running);
@@ -168,17 +169,16 @@ void add_report(CLI::App& app) {
               ->required()
               ->type_name("..."));
   const std::vector<std::string> of_network = {"--policies", "--shape", "--ignore-setting", "--calibrate"};
-  c.add_option("--policies", o->policies, "of a network: what to compile it under; the first is the reference")
+  c.add_option("--policies", o->policies, "policies to compile a network under; the first is the reference")
       ->delimiter(',')
       ->type_name("POLICY,...");
   add_shapes(c, o->shapes);
   add_ignored(c, o->ignored);
   add_set(c, o->set, false);
-  c.reads(
-      c.add_option(
-           "--calibrate", o->calibrate,
-           "of a network: samples for int8/static, float8, gptq and awq [some of --data, which are then not judged]")
-          ->type_name("DATA"));
+  c.reads(c.add_option(
+               "--calibrate", o->calibrate,
+               "samples for int8/static, float8, gptq and awq of a network [some of --data, which are then not judged]")
+              ->type_name("DATA"));
   add_judged_output(c, o->output);
   c.writes(c.add_option("-o,--output", o->html, "the page to write")->required()->type_name("FILE"));
   add_judged_target(c, o->target);

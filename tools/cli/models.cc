@@ -43,7 +43,7 @@ void add_inspect(CLI::App& app) {
   c.writes(c.add_option("--svg", o->svg, "picture to write")->type_name("FILE"));
   c.writes(c.add_option("--html", o->html, "page to write: graphs, steps, weights, memory")->type_name("FILE"));
   c.add_option("--target", o->target,
-               "whose kernels are named, as x86/avx2 [host]; of several programs, the one to draw; of a GPU, advice")
+               "target whose kernels are named, as x86/avx2 [host], and whose program is drawn; for a GPU, advice too")
       ->check(not_empty())
       ->type_name("TARGET");
   const OptionTable<ConvertOptions> of_import =
@@ -64,7 +64,7 @@ void add_size(CLI::App& app) {
   c.footer("Examples:\n  nacre size kws.nacre --target arm/m4\n  nacre size digits_train.nacre --train");
   add_model(c, o->model);
   add_target(c, o->target, "the machine [host]");
-  c.add_flag("--train", o->train, "what training takes, by what it is for");
+  c.add_flag("--train", o->train, "count what training takes, by purpose");
   add_json(c, o->json);
   c.runs([o] { size(*o); });
 }
@@ -90,7 +90,7 @@ void add_run(CLI::App& app) {
   add_number(c, "--repeat", o->repeat, 1, 100'000'000,
              "run every sample N times, to time a program for this machine [1]");
   add_number(c, "--stream", o->of_stream, 1, UINT64_MAX,
-             "what a model keeps from run to run is zero again after N runs: the next stream begins [all are one]");
+             "begin a new stream after N runs: what a model keeps from run to run is zero again [all are one]");
   c.writes(c.add_option("--all-tensors", o->all_tensors, "directory for every tensor, as STEP_NAME.npy, and index.json")
                ->type_name("DIR"));
   c.add_flag("--quantize-inputs", o->inputs.quantize,
@@ -102,7 +102,7 @@ void add_run(CLI::App& app) {
   add_cast(c, o->inputs.cast);
   c.add_flag("--resize", o->inputs.resize,
              "scale pictures to the input's size: bilinear, as tf.image.resize does; rounded where it takes uint8");
-  add_target(c, o->target, "of several programs, the one for this target");
+  add_target(c, o->target, "target of the program to run, if there are several");
   add_running(c, o->running);
   c.add_flag("--profile", o->profile, "also the time of each step and op, and the kernel that runs it");
   add_json(c, o->json);
@@ -122,14 +122,14 @@ void add_bench(CLI::App& app) {
       "up\n"
       "are told apart. Where --runs and --min-ms are not given, they end within 5 s.");
   add_model(c, o->model);
-  add_target(c, o->target, "of several programs, the one for this target");
+  add_target(c, o->target, "target of the program to run, if there are several");
   add_running(c, o->running);
   add_number(c, "--runs", o->runs, 1, 100'000'000,
              "runs that are timed, at least [50, fewer where all would take 4 s]");
   add_number(c, "--min-ms", o->least_ms, 0, 100'000'000, "and so many milliseconds, at least [1000]");
   add_number(c, "--warmup-runs", o->warmup_runs, 0, 100'000'000, "runs before them, at least [1]");
   add_number(c, "--warmup-ms", o->warmup_ms, 0, 100'000'000, "and so many milliseconds, at least [200]");
-  add_number(c, "--seed", o->seed, 0, UINT64_MAX, "of the random inputs [1]");
+  add_number(c, "--seed", o->seed, 0, UINT64_MAX, "seed of the random inputs [1]");
   c.add_flag("--profile", o->profile, "also the time of each step and op, and the kernel that runs it");
   add_json(c, o->json);
   c.runs([o] { bench(*o); });
@@ -197,7 +197,9 @@ void add_firmware(CLI::App& app) {
   add_target(c, o->target, "the machine [the only microcontroller that MODEL is for, else arm/m4]");
   c.add_flag("--train", o->train,
              "also the programs that train, over one state: NAME_training (train/static_trainer.h)");
-  c.add_option("--name", o->name, "of the files and their symbols [model]")->check(not_empty())->type_name("NAME");
+  c.add_option("--name", o->name, "name of the files and of their symbols [model]")
+      ->check(not_empty())
+      ->type_name("NAME");
   add_number(c, "--golden", o->golden, 1, 1000, "pairs of inputs and outputs that the self-test runs [2]");
   add_json(c, o->json);
   c.runs([o, &c] { firmware(*o, c.files()); });

@@ -64,10 +64,10 @@ void add_tune(CLI::App& app) {
   add_text(c, "--scale", o->scale, "X", "multiply samples, such as bytes by 1/255");
   c.reads(add_text(c, "--validate", o->validate, "FRACTION|ROWS.npy",
                    "rows kept for validation, by number or as a mask of bools [none]"));
-  add_number(c, "--epochs", o->epochs, 1, 100'000, "[10]");
+  add_number(c, "--epochs", o->epochs, 1, 100'000, "passes over the training rows [10]");
   add_number(c, "--batch", o->batch, 1, 1 << 20, "rows of a step [32; of a training model what it takes at once]");
   add_number(c, "--micro-batch", o->micro_batch, 1, 1 << 20,
-             "of a network: rows at once, several of which make a step [the batch]");
+             "rows at once under a network, several of which make a step [the batch]");
   add_shapes(c, o->shapes);
   add_ignored(c, o->ignored);
   c.add_option("--lr", o->learning_rate,
@@ -76,14 +76,15 @@ void add_tune(CLI::App& app) {
   add_text(c, "--schedule", o->schedule, "NAME[,FIELD=X]", CLI::detail::join(schedule_names(), ", ") + " [constant]");
   c.add_flag_callback("--no-shuffle", [o] { o->shuffle = false; }, "take the rows in their order in every epoch");
   add_number(c, "--early-stop", o->early_stop, 1, 100'000, "stop where the loss has not become better for N epochs");
-  c.add_option("--least", o->least, "of --early-stop: a loss lower by more than this is better [0]")->type_name("X");
+  c.add_option("--least", o->least, "for --early-stop a loss lower by more than this is better [0]")->type_name("X");
   c.add_option("--keep", o->keep,
-               "which epoch's numbers to write; best: the lowest loss [best where there is --validate]")
+               "epoch whose numbers are written; best: the lowest loss [best where there is --validate]")
       ->check(one_of({"best", "last"}))
       ->type_name("best|last");
   add_number(c, "--max-refused", o->most_refused, 1, 1'000'000,
              "steps in a row without finite gradients that end a training [10]");
-  c.writes(add_text(c, "--checkpoint", o->checkpoint, "DIR", "where the training is saved, and goes on from"),
+  c.writes(add_text(c, "--checkpoint", o->checkpoint, "DIR",
+                    "directory in which the training is saved, and from which it goes on"),
            checkpoint_files);
   add_number(c, "--checkpoint-every", o->checkpoint_steps, 1, 1'000'000'000,
              "save after each epoch, and after N steps in between [after each epoch, and each minute]");
@@ -94,21 +95,23 @@ void add_tune(CLI::App& app) {
   c.writes(add_text(c, "-o,--output", o->output, "MODEL", "the tuned network, for inference"));
   c.writes(add_text(c, "--csv", o->csv, "FILE", "a line per epoch, every digit of it"));
   c.writes(add_text(c, "--html", o->html, "FILE", "a page with the curves"));
-  add_text(
-      c, "--loss", o->training.loss, "LOSS",
-      "of a network: softmax_cross_entropy, ..; nacre convert --help lists them [what a Keras file was compiled with]")
+  add_text(c, "--loss", o->training.loss, "LOSS",
+           "loss that a network is trained for: softmax_cross_entropy, ..; nacre convert --help lists them [that of a "
+           "Keras file]")
       ->group("Training");
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_options(c, rewrite_of_network(), o->rewrite);
   add_options(c, training_options(), o->training, "Training");
-  c.get_option("--optimizer")
-      ->description(c.get_option("--optimizer")->get_description() + "; of a Keras file what it was compiled with");
-  c.get_option("--seed")->description("of the order of rows, of dropout and of what is initialised here [1]");
-  add_target(c, o->target, "of a model for several targets, whose programs train; of a network, what it is made for");
+  std::string optimizers = c.get_option("--optimizer")->get_description();  // ends with the default in brackets
+  optimizers.pop_back();
+  c.get_option("--optimizer")->description(optimizers + "; for a Keras file its own]");
+  c.get_option("--seed")->description(
+      "seed of the order of rows, of dropout and of parameters that are initialised here [1]");
+  add_target(c, o->target, "target whose programs of a model train; for a network, the target that it is made for");
   add_kernel_choice(c, o->kernels);
   add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
   c.add_flag("--mpi", o->mpi, "share each step's micro-batches among the processes that mpirun started");
-  c.add_option("--compress", o->compress, "of --mpi: gradients in fewer bits between processes [as they are]")
+  c.add_option("--compress", o->compress, "send gradients in fewer bits between processes, with --mpi [as they are]")
       ->check(one_of({"bfloat16", "float8"}))
       ->type_name("bfloat16|float8");
   add_json(c, o->json);
@@ -150,7 +153,7 @@ void add_export(CLI::App& app) {
   add_model(c, o->model);
   c.get_option("MODEL")->description("the training model");
   c.reads(add_text(c, "--checkpoint", o->checkpoint, "DIR", "directory of checkpoints")->required(), checkpoint_files);
-  c.add_flag("--best", o->best, "of nacre tune's: the best epoch instead of the last");
+  c.add_flag("--best", o->best, "take the best epoch of nacre tune instead of the last");
   c.add_flag("--any-training", o->any_training,
              "take what matches in name, type and size from a checkpoint of another training");
   c.writes(add_text(c, "-o,--output", o->output, "MODEL", "the model to write, or the network's file")->required());
@@ -161,7 +164,7 @@ void add_export(CLI::App& app) {
              "write no model but --network's own .keras or .h5 file, with the numbers that were learned");
   c.add_flag("--onnx", o->onnx, "write no model but --network's own ONNX file, with the numbers that were learned");
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
-  add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
+  add_number(c, "--batch", o->batch, 1, 1 << 20, "rows per run of --network, if it leaves their number open [1]");
   add_shapes(c, o->shapes);
   add_ignored(c, o->ignored);
   c.reads(c.add_option("--calibrate", o->samples.data,

@@ -20,33 +20,34 @@ OptionTable<A> make_table() {
        .empty = true},
       {.name = "--train-last",
        .value = "N",
-       .help = "of these the last N that have parameters",
+       .help = "train only the last N of these layers that have parameters",
        .field = [](A& a) { return whole(a.last_layers, 1, 1 << 16); }},
       {.name = "--train-biases",
        .value = "",
-       .help = "of these the biases alone",
+       .help = "train only the biases of these layers",
        .field = [](A& a) { return Flag{&a.biases_only}; }},
       {.name = "--train-output",
        .value = "NAME",
-       .help = "of several outputs the one that the loss is of; what it does not depend on stays [the first]",
+       .help =
+           "the output that the loss judges, if there are several; layers that it does not depend on stay [the first]",
        .field = [](A& a) { return &a.output; },
        .empty = true},
       {.name = "--train-channels",
        .value = "PATTERN=SHARE|FIRST:END",
-       .help = "of these layers' outputs train the leading share, or FIRST to END - 1; the rest stays, and needs no "
+       .help = "train the leading share of these layers' outputs, or FIRST to END - 1; the rest stays, and needs no "
                "gradient and no moments",
        .field = [](A& a) { return &a.channels; },
        .empty = true},
       {.name = "--train-codes",
        .value = "",
-       .help = "of int8 layers train the codes of weights and biases: scales, steps and bytes of the network stay. "
+       .help = "train the codes of weights and biases of int8 layers: scales, steps and bytes of the network stay. "
                "Gradients are\n"
                "scaled so that --lr of sgd and momentum means what it means in float32; adam and the like count it in "
                "codes",
        .field = [](A& a) { return Flag{&a.codes}; }},
       {.name = "--train-share",
        .value = "dynamic=X",
-       .help = "of int8/full: each step moves all masters, and writes the codes of the share X of each layer's "
+       .help = "under int8/full each step moves all masters, and writes the codes of the share X of each layer's "
                "channels\n"
                "that have changed the most since they were written; the others add up and wait [dynamic=1]",
        .field = [](A& a) { return &a.share; }},
@@ -115,7 +116,7 @@ OptionTable<A> make_table() {
        .field = [](A& a) { return Flag{&a.unbiased_variance}; }},
       {.name = "--seed",
        .value = "N",
-       .help = "of dropout and of what is initialised here [1]",
+       .help = "seed of dropout and of parameters that are initialised here [1]",
        .field = [](A& a) { return whole(a.seed, 0, UINT64_MAX); }},
       {.name = "--update",
        .value = "step|immediate",
@@ -123,15 +124,15 @@ OptionTable<A> make_table() {
        .field = [](A& a) { return choice<bool>(a.immediate, {{"step", false}, {"immediate", true}}); }},
       {.name = "--learned-ranges",
        .value = "",
-       .help = "of int8/static: train the ranges of activations; else running means of their ends",
+       .help = "under int8/static train the ranges of activations; else they are running means of their ends",
        .field = [](A& a) { return Flag{&a.learned_ranges}; }},
       {.name = "--range-momentum",
        .value = "M",
-       .help = "of int8/static: deployed range = M range + (1 - M) ends of a step [0.9]",
+       .help = "under int8/static the deployed range = M range + (1 - M) ends of a step [0.9]",
        .field = [](A& a) { return &a.range_momentum; }},
       {.name = "--freeze-ranges",
        .value = "STEPS",
-       .help = "of int8/static: steps after which ranges stay; until then each batch is rounded by its own [never]",
+       .help = "steps after which ranges of int8/static stay; until then each batch is rounded by its own [never]",
        .field = [](A& a) { return whole(a.freeze_ranges, 1, INT32_MAX); }},
       {.name = "--arena-limit",
        .value = "BYTES",

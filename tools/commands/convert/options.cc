@@ -54,11 +54,11 @@ OptionTable<C> make_model_options() {
   return {
       {.name = "--batch",
        .value = "N",
-       .help = "rows per run, where the network leaves it open [1]",
+       .help = "rows per run, if the network leaves their number open [1]",
        .field = [](C& o) { return whole(o.batch, 1, 1 << 20); }},
       {.name = "--shape",
        .value = "NAME=SIZES",
-       .help = "of an axis that the network leaves open, seq=128, or of an input, x=1x3x224x224; ONNX",
+       .help = "sizes of an axis that the network leaves open, seq=128, or of an input, x=1x3x224x224; ONNX",
        .field = [](C& o) { return &o.shapes; }},
       {.name = "--ignore-setting",
        .value = "NAME",
@@ -72,7 +72,7 @@ OptionTable<C> make_model_options() {
        .acts = {infers_only<C>()}},
       {.name = "--io-layout",
        .value = "source|nhwc",
-       .help = "of inputs and outputs; nhwc needs no transpose [source]",
+       .help = "layout of inputs and outputs; nhwc needs no transpose [source]",
        .field = [](C& o) { return choice<bool>(o.io_nhwc, {{"source", false}, {"nhwc", true}}); }},
       {.name = "--bank",
        .value = "NAME=BYTES,...",
@@ -89,7 +89,7 @@ OptionTable<C> make_model_options() {
        .input = true},
       {.name = "--normalize",
        .value = "INPUT=MEAN,STD",
-       .help = "what the network reads of pixels from 0 to 255: (x - MEAN) / STD; of each channel M:M:M,S:S:S",
+       .help = "the network reads pixels from 0 to 255 as (x - MEAN) / STD; for each channel M:M:M,S:S:S",
        .field = [](C& o) { return &o.normalize; },
        .acts = {writes_model<C>()}},
       {.name = "--keep-inputs",
@@ -100,7 +100,7 @@ OptionTable<C> make_model_options() {
        .stage = Stage::kSchedule},
       {.name = "--target",
        .value = "TARGET,...",
-       .help = fmt::format("what the programs are for, each with its own, over the same weights [host]: {}",
+       .help = fmt::format("targets, each with a program of its own over the same weights [host]: {}",
                            fmt::join(machine_names(), ", ")),
        .field = [](C& o) { return Choices{&o.targets, machine_names()}; },
        .acts = {writes_model<C>()},
@@ -116,7 +116,7 @@ OptionTable<C> make_model_options() {
        .text = OptionText::kLeftOut},
       {.name = "--threads",
        .value = "N",
-       .help = "of --tune: of our own kernels; XNNPACK has one [1]",
+       .help = "threads of our own kernels under --tune; XNNPACK has one [1]",
        .field = [](C& o) { return whole(o.threads, 1, kMostThreads); },
        .acts = {{.with = {"--tune"}, .fact = "is about measuring, and nothing is measured", .remedy = "add --tune"}},
        .text = OptionText::kLeftOut},
@@ -127,8 +127,8 @@ OptionTable<C> make_model_options() {
        .acts = {infers_only<C>(), writes_model<C>(), for_host()}},
       {.name = "--rounding",
        .value = "double|single|float_even|litert",
-       .help = "how int8 results round: double as TensorFlow Lite Micro and LiteRT's own kernels do, float_even as "
-               "XNNPACK, litert as LiteRT's reference kernels [double]; on microcontrollers double has fast kernels",
+       .help = "rounding of int8 results: double as TensorFlow Lite Micro and LiteRT's own kernels, with fast kernels "
+               "on microcontrollers; float_even as XNNPACK; litert as LiteRT's reference kernels [double]",
        .field =
            [](C& o) {
              return choice<Rounding>(o.rounding, {{"double", Rounding::kDouble},
@@ -146,8 +146,9 @@ OptionTable<C> make_model_options() {
        .stage = Stage::kSimplify},
       {.name = "--keep",
        .value = "division|gelu|bias,...",
-       .help = "what is not rewritten, as it may change last bits: x / c to x (1 / c), gelu written by erf to one\n"
-               "step, a sum behind a layer to a part of its bias",
+       .help =
+           "keep what a rewrite may change in the last bits: x / c (else x (1 / c)), gelu written by erf (else one\n"
+           "step), a sum behind a layer (else a part of its bias)",
        .field = [](C& o) { return Choices{&o.kept, kept_rewrites()}; },
        .acts = {infers_only<C>()},
        .delimiter = ','},
@@ -195,29 +196,29 @@ OptionTable<P> make_policy_options() {
   return {
       {.name = "--policy",
        .value = "POLICY",
-       .help = "for every layer; nacre policies explains the names [as the file has it]",
+       .help = "policy of every layer; nacre policies explains the names [as the file has it]",
        .field = [](P& o) { return &o.policy; },
        .stage = Stage::kResolvePolicies},
       {.name = "--set",
        .value = "PATTERN=POLICY",
-       .help = "for layers by name, or by a pattern (RE2) that matches the whole name",
+       .help = "policy of layers by name, or by a pattern (RE2) that matches the whole name",
        .field = [](P& o) { return &o.set; },
        .stage = Stage::kResolvePolicies},
       {.name = "--policy-file",
        .value = "FILE",
-       .help = "JSON: Keras's of any policy class, or what --emit-policy writes",
+       .help = "policies as JSON: Keras's of any policy class, or the file of --emit-policy",
        .field = [](P& o) { return &o.file; },
        .text = OptionText::kHash,
        .input = true,
        .stage = Stage::kResolvePolicies},
       {.name = "--only",
        .value = "OPS",
-       .help = "--policy is for layers of these ops alone: OP,OP or given again",
+       .help = "layers of these ops alone take --policy: OP,OP or given again",
        .field = [](P& o) { return &o.only; },
        .stage = Stage::kResolvePolicies},
       {.name = "--except",
        .value = "OPS",
-       .help = "--policy is for all ops but these, such as batch_norm",
+       .help = "all ops but these take --policy, such as batch_norm",
        .field = [](P& o) { return &o.except; },
        .stage = Stage::kResolvePolicies},
   };
@@ -235,7 +236,7 @@ OptionTable<C> make_step_options() {
        .files = [](const std::string& value) { return Files{policy_output(value).path}; }},
       {.name = "--io-types",
        .value = "source|policy",
-       .help = "of inputs and outputs; policy: those of the steps beside them, such as int8 [source]",
+       .help = "types of inputs and outputs; policy: those of the steps beside them, such as int8 [source]",
        .field =
            [](C& o) {
              return choice<IoTypes>(o.io_types, {{"source", IoTypes::kSource}, {"policy", IoTypes::kPolicy}});
@@ -244,12 +245,13 @@ OptionTable<C> make_step_options() {
        .stage = Stage::kApplyPolicy},
       {.name = "--pad-features",
        .value = "",
-       .help = "zeros behind features and channels, to multiples of 8 in 16 bits, of 16 in int8 and float8: for GPUs",
+       .help =
+           "add zeros behind features and channels, to multiples of 8 in 16 bits, of 16 in int8 and float8: for GPUs",
        .field = [](C& o) { return Flag{&o.pad_features}; },
        .acts = {infers_only<C>(), writes_model<C>(), for_gpus()}},
       {.name = "--patches",
        .value = "auto|N|NxM[@LAYER]",
-       .help = fmt::format("the first stages in N x M patches, one after another, up to LAYER: less memory, some "
+       .help = fmt::format("run the first stages in N x M patches, one after another, up to LAYER: less memory, some "
                            "computed twice; auto: at most {}% of the multiply-accumulates",
                            kMostExtraPercent),
        .field = [](C& o) { return &o.patches; },
@@ -286,12 +288,13 @@ OptionTable<R> make_rewrite_options() {
        .stage = Stage::kRewrite},
       {.name = "--lists",
        .value = "tf1|tf2",
-       .help = "of the rewrite: of TensorFlow 1.15, softmax denied, or today's, softmax inferred [tf1]",
+       .help = "lists of the rewrite: those of TensorFlow 1.15, softmax denied, or today's, softmax inferred [tf1]",
        .field = [](R& o) { return choice<bool>(o.options.tf2_lists, {{"tf1", false}, {"tf2", true}}); },
        .acts = {kOfRewrite}},
       {.name = "--rewrite-level",
        .value = "LEVEL",
-       .help = "TensorFlow's TENSOR_CORES_ONLY, UNSAFE_FORCE_ALL, TREAT_INFER_AS_DENY [standard]",
+       .help =
+           "how far the rewrite goes: TensorFlow's TENSOR_CORES_ONLY, UNSAFE_FORCE_ALL, TREAT_INFER_AS_DENY [standard]",
        .field =
            [](R& o) {
              return choice<RewriteLevel>(o.options.level, {{"standard", RewriteLevel::kStandard},
@@ -321,12 +324,16 @@ OptionTable<R> make_rewrite_options() {
                                                                  {"infer", &ListEdits::infer},
                                                                  {"deny", &ListEdits::deny},
                                                                  {"clear", &ListEdits::clear}};
-  const std::pair<const char*, Ops ListEdit::*> verbs[] = {{"add", &ListEdit::add}, {"remove", &ListEdit::remove}};
+  struct Verb {
+    const char *name, *where;
+    Ops ListEdit::*ops;
+  };
+  const Verb verbs[] = {{"add", "to", &ListEdit::add}, {"remove", "from", &ListEdit::remove}};
   for (const auto& [list, edit] : lists)
-    for (const auto& [verb, ops] : verbs)
+    for (const auto& [verb, where, ops] : verbs)
       table.push_back({.name = fmt::format("--{}list-{}", list, verb),
                        .value = "OP,...",
-                       .help = "",
+                       .help = fmt::format("{} these ops {} the rewrite's {}list", verb, where, list),
                        .field = [of_list = edit, of_verb = ops](R& o) { return &(o.options.edits.*of_list.*of_verb); },
                        .acts = {kOfRewrite},
                        .delimiter = ',',
