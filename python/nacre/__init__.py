@@ -1,25 +1,43 @@
 """Nacre converts, runs and trains neural networks without a heap, each layer with a numeric policy.
 
-    import nacre
-    m = nacre.convert("net.onnx", policy="int8/static_from_float32", calibrate=x)
-    y = nacre.Program(m)(x)
-    m.save("net.nacre")
-
 The package is the library of the command `nacre` and of a device's firmware: it gives the same bytes and numbers.
+
+Attributes
+----------
+version : str
+    Version of the package and of the library.
+flower, keras, mpi
+    Modules that need Flower, Keras or mpi4py. The first use imports them.
+
+Notes
+-----
+Notices of the library are records of the logger "nacre", at the level INFO: `logging.basicConfig(level="INFO")` shows
+them. A sentence about something wrong is a `nacre.Warning`, and a refusal a `nacre.Error`.
+
+Examples
+--------
+>>> import numpy as np
+>>> import nacre
+>>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+>>> m = nacre.convert("tools/samples/digits.onnx", policy="int8/static_from_float32", calibrate=x[:64])
+>>> y = nacre.Program(m)(x)
+>>> m.save("digits.nacre")
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from . import _commands, policies, updates
+from ._convert import convert, evaluate, graph, load, report
 from ._error import Error, Warning
+from ._infos import Layer, ProgramInfo, TensorInfo
 from ._machine import doctor
-from ._model import Layer, Model, ProgramInfo, convert, evaluate, graph, load, report
+from ._model import Model
 from ._native import version
 from ._program import Program
-from ._tensors import TensorInfo
-from ._trainer import StepReport, Trainer
+from ._step_report import StepReport
+from ._trainer import Trainer
 from ._training import Tuned, search, tune
 
 __version__ = version
@@ -51,20 +69,47 @@ __all__ = [
 
 
 def set_progress(told: _commands.Progress | None) -> None:
-    """Calls `told(what, done, total)` while long calls work. None shows a bar in notebooks, elsewhere nothing."""
+    """Sets the function that is called while long calls work.
+
+    Parameters
+    ----------
+    told : callable or None
+        Called as `told(what, done, total)`: what is under way, how much of it is done, and of how much. An exception
+        that it raises ends the call. None shows a bar in notebooks, and elsewhere nothing.
+
+    Raises
+    ------
+    TypeError
+        `told` cannot be called.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+    >>> labels = np.load("tools/samples/digits_labels.npy")
+    >>> seen = []
+    >>> nacre.set_progress(lambda what, done, total: seen.append(what))
+    >>> options = {"policies": ["float32", "bfloat16"], "budget": 5, "max_drop": 1}
+    >>> found = nacre.search("tools/samples/digits.onnx", x[:40], labels[:40], **options)
+    >>> nacre.set_progress(None)
+    >>> "search" in seen
+    True
+    """
     if told is not None and not callable(told):
         raise TypeError(f"progress is told to a function, not to {type(told).__name__}")
     _commands.progress = told
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("flower", "keras", "mpi"):
-        import importlib
+if TYPE_CHECKING:
+    from . import flower as flower
+    from . import keras as keras
+    from . import mpi as mpi
+else:
 
-        return importlib.import_module(f"nacre.{name}")  # imports Flower, Keras or mpi4py, which takes seconds
-    raise AttributeError(f"module 'nacre' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if name in ("flower", "keras", "mpi"):
+            import importlib
 
-
-for _function, _command in ((convert, "convert"), (tune, "tune"), (search, "search"), (evaluate, "eval")):
-    _without = ("json", "output", "help", "data", "labels")
-    _function.__doc__ = f"{_function.__doc__}\n{_commands.help_of(_command, _without)}"
+            return importlib.import_module(f"nacre.{name}")  # imports Flower, Keras or mpi4py, which takes seconds
+        raise AttributeError(f"module 'nacre' has no attribute {name!r}")

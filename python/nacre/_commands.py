@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import json
+import logging
 import os
 import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from . import _files, _native
+from . import _files, _keywords, _native, _spelling
 from ._error import Error, Warning
 
+LOG = logging.getLogger("nacre")
+LOG.addHandler(logging.NullHandler())
+
+Function = TypeVar("Function", bound=Callable[..., object])
 Progress = Callable[[str, int, int], object]
 
 progress: Progress | None = None
-"""Called with what is under way, how much of it is done, and of how much; None: a bar in notebooks, elsewhere nothing."""
+"""Called with what is under way, how much of it is done, and of how much; None: a bar in notebooks, elsewhere
+nothing."""
 
 
 @functools.cache
@@ -31,55 +38,27 @@ def table() -> dict[str, dict[str, Any]]:
 @functools.cache
 def options_of(command: str) -> dict[str, dict[str, Any]]:
     """Returns the options of a command by their keywords."""
-    return {keyword_of(option["name"]): option for option in table()[command]["options"]}
-
-
-def keyword_of(option: str) -> str:
-    keyword = option.replace("-", "_")
-    return keyword + "_" if keyword in ("except", "lambda") else keyword
-
-
-_SPELLED = re.compile(
-    r"(?<![\w/-])--(?P<name>[a-z][a-z0-9-]*)(?: (?P<value>'[^']*'|(?:[^\s,;:()]|,(?=\S))+))?(?P<after>.?)",
-    re.DOTALL,
-)
-# After such a verb a sentence asks for an option. Other options, or another option's value, may stand in between.
-_ASKED = re.compile(r"(?:\b(?:add|write|give|take|give it:) (?:[^.;:\n]* (?:or|and) )?|--[a-z-]+ (?!and |or )\S+ )$")
+    return {_spelling.keyword_of(option["name"]): option for option in table()[command]["options"]}
 
 
 def in_keywords(command: str, sentence: str) -> str:
-    """Returns a sentence of the command line with keywords for options: "add --labels FILE" becomes "add labels=FILE".
-
-    Options of another command ("nacre convert --train", "convert it with --target host") stay as they are.
-    """
-    others = "|".join(name for name in ("convert", "export", "tune") if name != command)
-    typed = [match.span() for match in re.finditer(rf"\b(?:nacre [a-z]+|{others}) [^,;:\n]*", sentence)]
-
-    def keyword(match: re.Match[str]) -> str:
-        name = keyword_of(match["name"])
-        option = options_of(command).get(name)
-        if option is None or any(begin <= match.start() < end for begin, end in typed):
-            return match[0]
-        before, value = sentence[: match.start()], match["value"]
-        asked = _ASKED.search(before) is not None
-        if not option["value"]:
-            name += "=True" if asked else ""
-        elif value and (asked or not before or not re.fullmatch(r"[a-z]+", value)):
-            return f"{name}={value}{match['after']}"
-        return name + (f" {value}" if value else "") + match["after"]
-
-    return _SPELLED.sub(keyword, sentence)
+    """Returns a sentence of the command line with the keywords of this command in place of its options."""
+    return _spelling.in_keywords(command, sentence, options_of(command))
 
 
-def help_of(command: str, without: Sequence[str] = ()) -> str:
-    """Returns the part of a docstring that lists the options of a command."""
-    lines = [f"Options of `nacre {command}`, by keyword:", ""]
-    for keyword, option in options_of(command).items():
-        if keyword in without or not option["group"]:
-            continue
-        value = f" ({option['value']})" if option["value"] else " (True)"
-        lines.append(f"    {keyword}{value}: {' '.join(option['help'].split())}")
-    return "\n".join(lines) + "\n"
+def documented(keywords: str) -> Callable[[Function], Function]:
+    """Returns a decorator that adds the keywords of a class in _keywords.py to a docstring: its section Other
+    Parameters. Without docstrings (python -OO) it adds nothing."""
+
+    def add(function: Function) -> Function:
+        text = inspect.getdoc(function)
+        if text:
+            before, after = re.split(r"\n\n(?=(?:Returns|Raises)\n-+\n)", text, maxsplit=1)
+            section = f"Other Parameters\n----------------\n{_keywords.PARAMETERS[keywords]}"
+            function.__doc__ = f"{before}\n\n{section}\n{after}\n"
+        return function
+
+    return add
 
 
 def run(
@@ -92,8 +71,9 @@ def run(
     without: Sequence[str] = (),
     epoch: Callable[[str], object] | None = None,
 ) -> str:
-    """Runs a command and returns the text that it prints. The command's warnings become Python warnings. `own`: options
-    that the package sets itself, and that its user cannot give.
+    """Runs a command and returns the text that it prints. Its notices become records of the logger "nacre", at INFO,
+    and its warnings Python warnings, both at once. `own`: options that the package sets itself, and that its user
+    cannot give.
 
     Raises TypeError for an option that the command lacks or that cannot be given (`without` too), and Error.
     """
@@ -106,16 +86,22 @@ def run(
         words += _words(options_of(command)[keyword], value, folder)
     if any("\0" in word for word in words):
         raise ValueError(f"nacre {command}: a path or an option with a null character")
+
+    def notice(line: str, wrong: bool) -> None:
+        sentence = folder.without(in_keywords(command, line))
+        if wrong:
+            warn(sentence)
+        else:
+            LOG.info("%s", sentence)
+
     bar = None if progress else _notebook_bar()
     try:
-        printed, notes = _native.run([os.fsencode(word) for word in words], progress or bar, epoch)
+        printed = _native.run([os.fsencode(word) for word in words], progress or bar, epoch, notice)
     except Error as error:
         raise error.replaced(folder.without(in_keywords(command, str(error)))) from None
     finally:
         if bar:
             bar.clear()
-    for note in notes:
-        warn(folder.without(in_keywords(command, note)))
     return folder.without(printed)
 
 
@@ -143,10 +129,10 @@ def _words(option: Mapping[str, Any], value: object, folder: _files.Folder) -> l
         return []
     if not option["value"]:
         if value is not True:
-            raise TypeError(f"{keyword_of(option['name'])} is True or False, not {value!r}")
+            raise TypeError(f"{_spelling.keyword_of(option['name'])} is True or False, not {value!r}")
         return [name]
     if value is True:
-        raise TypeError(f"{keyword_of(option['name'])} takes a value: {option['value']}")
+        raise TypeError(f"{_spelling.keyword_of(option['name'])} takes a value: {option['value']}")
     if option["reads"]:
         return [f"{name}={folder.data(option['name'], value)}"]
     return [f"{name}={text}" for text in _files.texts_of(value)]

@@ -4,21 +4,42 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """Says that Nacre refuses a file, an option or a number. The text is the tool's: the place, the fact, the remedy.
+    """Tells that Nacre refuses a file, an option or a number.
 
-    Wrong Python types and shapes of arrays are TypeError and ValueError.
+    The text is the tool's sentence: the place, the fact, the remedy. Wrong types of Python raise TypeError instead, and
+    wrong shapes of arrays ValueError.
+
+    Parameters
+    ----------
+    sentence : str
+        Text of the exception.
+    exit_code, code, code_name, table, index
+        Values of the attributes with these names.
+
+    Attributes
+    ----------
+    exit_code : int
+        Exit code of the command `nacre` for it: 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5
+        reading or writing failed.
+    code : int or None
+        Number of `nacre::Code` (`engine/base/status.h`) if the engine refused; None if the tools did.
+    code_name : str
+        Name of that code, such as "SegmentCrc". If the tools refused: "failed", "usage", "bad_input", "unsupported" or
+        "io".
+    table : str or None
+        Table of the model file that the engine refused, such as "step".
+    index : int or None
+        Record in that table that the engine refused.
+
+    Examples
+    --------
+    >>> import nacre
+    >>> try:
+    ...     nacre.convert("tools/samples/digits.onnx", policy="int9")
+    ... except nacre.Error as error:
+    ...     print(error.exit_code, error.code_name, error.code)
+    2 usage None
     """
-
-    exit_code: int
-    """Exit code of the command `nacre` for it: 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 I/O."""
-    code: int | None
-    """Number of nacre::Code (engine/base/status.h) if the engine refused; None if the tools did."""
-    code_name: str
-    """Name of that code, such as "SegmentCrc"; failed, usage, bad_input, unsupported or io if the tools refused."""
-    table: str | None
-    """Table of the model file that the engine refused, such as "step"."""
-    index: int | None
-    """Record in that table that the engine refused."""
 
     def __init__(
         self,
@@ -40,9 +61,41 @@ class Error(Exception):
         return Error, (str(self), self.exit_code, self.code, self.code_name, self.table, self.index)
 
     def replaced(self, sentence: str) -> Error:
-        """Returns this error with another sentence."""
+        """Returns this error with another sentence.
+
+        Parameters
+        ----------
+        sentence : str
+            Text of the new exception.
+
+        Returns
+        -------
+        Error
+            A new exception with the same attributes.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> nacre.Error("too large", exit_code=3).replaced("x: too large").exit_code
+        3
+        """
         return Error(sentence, self.exit_code, self.code, self.code_name, self.table, self.index)
 
 
 class Warning(UserWarning):
-    """A sentence that the tool would print on standard error before it continues."""
+    """Tells that something is wrong, but that the call goes on.
+
+    Examples are a slot of a checkpoint that is not whole, a loss that only rose, and a layer that int8 codes damage.
+
+    Notes
+    -----
+    Notices that tell of nothing wrong are log records of the logger "nacre", at the level INFO.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import nacre
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", nacre.Warning)  # raises them as exceptions
+    ...     model = nacre.convert("tools/samples/digits.onnx")
+    """

@@ -9,11 +9,31 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from . import _tensors
+
+
+class OnnxModel(Protocol):
+    """An onnx.ModelProto."""
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802
+
+    @property
+    def graph(self) -> Any: ...
+
+
+class KerasModel(Protocol):
+    """A keras.Model."""
+
+    def save(self, filepath: Any, /) -> Any: ...
+
+    def get_config(self) -> Any: ...
+
+
+Network = str | os.PathLike[str] | bytes | bytearray | memoryview | OnnxModel | KerasModel
 
 
 class Folder:

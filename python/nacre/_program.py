@@ -3,28 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 from . import _checked, _native
 from ._calls import Calls
-from ._model import Model, ProgramInfo
-from ._tensors import Array, Runner, TensorInfo, views
+from ._infos import ProgramInfo, TensorInfo
+from ._model import Model
+from ._tensors import Array, Runner, views
 
 
 class Program:
     """A program of a model, bound to kernels and to memory of its own, ready to run.
 
-        y = nacre.Program(model)(x)
+    Parameters
+    ----------
+    model : Model
+        The model. It stays alive with the program.
+    target : str, default: ""
+        Target whose program for inference is taken. "" takes the one for this machine.
+    program : int, optional
+        Index in `model.programs` of the program to take, in place of `target`.
+    kernels : str, default: "auto"
+        Kernels that run it: "auto" the fastest here, "reference" those with the same numbers on every machine, or a
+        tier such as "avx2".
+    threads : int, default: 1
+        Threads that share large steps, from 1 to 256.
+    quantize_inputs : bool, default: False
+        Whether calls take float32 for inputs of int8 or int16 codes, and for inputs of another float type. Codes are
+        made by the input's scale, as by `nacre run --quantize-inputs`.
+    dequantize_outputs : bool, default: False
+        Whether calls give float32 for outputs of int8 or int16 codes, as `nacre run --dequantize-outputs`.
 
-    model: a Model. target: which of its programs for inference; "" is the one for this machine. program: instead of
-    target, the index in model.programs. kernels: auto, the fastest here; reference, the same numbers on every machine;
-    or a tier such as avx2. threads: the number that share large steps. quantize_inputs: calls take float32 if an input
-    holds int8 or int16 codes, or another float type. dequantize_outputs: calls give codes of outputs as float32.
-    Both as `nacre run`.
+    Attributes
+    ----------
+    model : Model
+        The model.
+    index : int
+        Index of the program in `model.programs`.
 
-    One run at a time: calls of several threads wait for each other. Python's lock is free while a run computes. A process
-    that os.fork makes can call it if threads is 1 and no other thread was in a call; else that is an Error. Raises
-    nacre.Error if the model has no such program or this machine cannot run it.
+    Raises
+    ------
+    Error
+        The model has no such program, or this machine cannot run it.
+    TypeError
+        An argument is of another type.
+    ValueError
+        `kernels` is no set of kernels, a number is out of range, or no output has codes to dequantize.
+
+    Notes
+    -----
+    A program makes one run at a time: calls of several threads wait for each other. Python's lock is free while a run
+    computes. A process that `os.fork` makes can call it if `threads` is 1 and no other thread was in a call; else a
+    call raises Error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+    >>> program = nacre.Program(nacre.convert("tools/samples/digits.onnx"))
+    >>> program(x[:3]).argmax(axis=1)
+    array([0, 1, 2])
     """
 
     def __init__(
@@ -46,8 +85,8 @@ class Program:
         threads = _checked.whole("threads", threads, 1, 256)
         target = _checked.text("target", target)
         self.model = model
-        self.index = model.native.infer_program(target) if program is None else program
-        self._native = _native.Program(model.native, self.index, kernels, threads)
+        self.index = model._native.infer_program(target) if program is None else program
+        self._native = _native.Program(model._native, self.index, kernels, threads)
         self._calls = Calls(f"this Program of {model.name}", threads)
         self._input = views(self._native.input, self.inputs)
         self._output = views(self._native.output, self.outputs)
@@ -66,31 +105,121 @@ class Program:
 
     @property
     def info(self) -> ProgramInfo:
+        """Returns what the file says of the program.
+
+        Returns
+        -------
+        ProgramInfo
+            The entry of `model.programs`.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> nacre.Program(nacre.convert("tools/samples/digits.onnx", batch=8)).info.batch
+        8
+        """
         return self.model.programs[self.index]
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
+        """Returns the inputs.
+
+        Returns
+        -------
+        tuple of TensorInfo
+            Inputs in the order in which a call takes them.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> [x.name for x in nacre.Program(nacre.convert("tools/samples/digits.onnx")).inputs]
+        ['pixels']
+        """
         return self.info.inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
+        """Returns the outputs.
+
+        Returns
+        -------
+        tuple of TensorInfo
+            Outputs in the order in which a call returns them.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> [y.name for y in nacre.Program(nacre.convert("tools/samples/digits.onnx")).outputs]
+        ['probabilities']
+        """
         return self.info.outputs
 
     @property
     def kernels(self) -> str:
-        """Returns the name of the set of kernels that runs it here, such as avx512_vnni."""
+        """Returns the name of the set of kernels that runs the program here.
+
+        Returns
+        -------
+        str
+            "reference", a tier such as "avx512_vnni", or several names joined by "+".
+
+        Examples
+        --------
+        >>> import nacre
+        >>> nacre.Program(nacre.convert("tools/samples/digits.onnx"), kernels="reference").kernels
+        'reference'
+        """
         return self._native.kernels()
 
+    @overload
+    def __call__(self, inputs: Mapping[str, object], /) -> dict[str, Array]: ...
+
+    @overload
+    def __call__(self, *arrays: object) -> Array | Any: ...
+
     def __call__(self, *arrays: object) -> Any:
-        """Returns the outputs for these inputs: arrays in the order of `inputs`, or one dict by their names.
+        """Returns the outputs for these inputs.
 
-        An array is NumPy's, or any object with DLPack (torch, jax), with the input's type and shape. If the input has
-        rows, the array may have any number of them; each run takes as many as the program allows. A list becomes an
-        array.
+        Parameters
+        ----------
+        *arrays : array_like, or one dict of str to array_like
+            An array for each input in the order of `inputs`, or one dict with an array for each input's name. An array
+            is NumPy's, or any object with DLPack on the CPU (torch, jax), with the input's type and shape; a list
+            becomes an array. If `TensorInfo.rows` is true, axis 0 may have any size, else samples may be stacked on a
+            new axis 0.
 
-        One output is an array, several are a tuple; if inputs are a dict, outputs are a dict. They are copies. A stream
-        continues from run to run; start() begins a new one. Raises TypeError for another type, ValueError for another
-        shape, nacre.Error if the run is refused, for example for an index outside its table.
+        Returns
+        -------
+        ndarray, tuple of ndarray, or dict of str to ndarray
+            If the inputs are a dict: a dict of all outputs by name. Else the only output, or a tuple of several in the
+            order of `outputs`. The arrays are copies.
+
+        Raises
+        ------
+        Error
+            The run is refused, for example for an index outside its table. Also for a number that has no code, with
+            `quantize_inputs`, and for a call inside another call of the same thread.
+        TypeError
+            An array has another type, or a mask.
+        ValueError
+            An array has another shape, an input is missing or unknown, or the arrays have different numbers of rows.
+
+        Notes
+        -----
+        Nothing is cast or scaled in silence. Each run takes as many rows as the program was compiled for, or fewer. A
+        stream, which keeps values from run to run, goes on from call to call, until `start` begins a new one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> program = nacre.Program(nacre.convert("tools/samples/digits.onnx"))
+        >>> program(x[:20]).shape
+        (20, 10)
+        >>> outputs = program({"pixels": x[:20]})
+        >>> outputs["probabilities"].shape
+        (20, 10)
         """
         with self._calls:
             made = self._run_all(arrays)
@@ -99,23 +228,116 @@ class Program:
         return made[0] if len(made) == 1 else tuple(made)
 
     def input(self, i: int | str = 0) -> Array:
-        """Returns the memory of an input (index or name), to write before run(). The array keeps it alive."""
+        """Returns the program's own memory of an input, to write before `run`.
+
+        Parameters
+        ----------
+        i : int or str, default: 0
+            Index or name of the input.
+
+        Returns
+        -------
+        ndarray
+            The memory, not a copy, of the compiled batch. It keeps the program alive.
+
+        Raises
+        ------
+        IndexError
+            There is no input of this index.
+        KeyError
+            There is no input of this name.
+        TypeError
+            `i` is neither.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> program = nacre.Program(nacre.convert("tools/samples/digits.onnx", batch=8))
+        >>> program.input("pixels")[...] = 1
+        >>> program.input().shape
+        (8, 1, 8, 8)
+        """
         return self._input(_index(i, self.inputs))
 
     def output(self, i: int | str = 0) -> Array:
-        """Returns the memory of an output, to read after run(). It is read-only and valid until the next run."""
+        """Returns the program's own memory of an output, to read after `run`.
+
+        Parameters
+        ----------
+        i : int or str, default: 0
+            Index or name of the output.
+
+        Returns
+        -------
+        ndarray
+            The memory, not a copy, of the compiled batch. It is read-only, and the next run overwrites it.
+
+        Raises
+        ------
+        IndexError
+            There is no output of this index.
+        KeyError
+            There is no output of this name.
+        TypeError
+            `i` is neither.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> program = nacre.Program(nacre.convert("tools/samples/digits.onnx"))
+        >>> program.input()[...] = 0
+        >>> program.run()
+        >>> program.output("probabilities").shape
+        (1, 10)
+        """
         array = self._output(_index(i, self.outputs))
         array.flags.writeable = False
         return array
 
     def run(self, rows: int = 0) -> None:
-        """Runs once on the inputs' memory. `rows`: runs only the first rows of the compiled batch; 0: all."""
+        """Runs once on what stands in the inputs' memory.
+
+        Parameters
+        ----------
+        rows : int, default: 0
+            Number of first rows to run, at most the compiled batch. 0 runs all.
+
+        Raises
+        ------
+        Error
+            The run is refused, for example because the model takes whole batches only.
+        TypeError
+            `rows` is no whole number.
+        ValueError
+            `rows` is out of range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> program = nacre.Program(nacre.convert("tools/samples/digits.onnx", batch=8))
+        >>> program.input()[:3] = x[:3]
+        >>> program.run(rows=3)
+        >>> program.output()[:3].argmax(axis=1)
+        array([0, 1, 2])
+        """
         rows = _checked.whole("rows", rows, 0, self.info.batch)
         with self._calls:
             self._native.run(rows)
 
     def start(self) -> None:
-        """Begins a stream: values that the model keeps from run to run become zero."""
+        """Begins a new stream: sets what the model keeps from run to run to zero.
+
+        Notes
+        -----
+        A model without such state (`nacre.convert(..., state=...)`, recurrences) is not changed by it.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> nacre.Program(nacre.convert("tools/samples/digits.onnx")).start()
+        """
         with self._calls:
             self._native.start()
 

@@ -1,4 +1,4 @@
-"""Inputs and outputs of programs, and their arrays."""
+"""Arrays of a program's inputs and outputs: checks, conversions, and the runs that they need."""
 
 from __future__ import annotations
 
@@ -10,66 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
+from ._infos import SMALL_FLOATS, TensorInfo
 
 Array = NDArray[Any]
-
-# Names of ml_dtypes for the types that NumPy lacks; without that package their codes are unsigned integers.
-_SMALL_FLOATS = {
-    "bfloat16": "bfloat16",
-    "float8_e4m3": "float8_e4m3fn",
-    "float8_e4m3fn": "float8_e4m3fn",
-    "float8_e5m2": "float8_e5m2",
-    "float8_e4m3fnuz": "float8_e4m3fnuz",
-    "float8_e5m2fnuz": "float8_e5m2fnuz",
-    "float8_e8m0": "float8_e8m0fnu",
-    "float8_e8m0fnu": "float8_e8m0fnu",
-}
-_CODES = ("int8", "int16")  # of real numbers, where they have a scale
-_PACKED = ("int4", "uint4", "float4_e2m1", "ternary")  # several elements in a byte
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """An input, an output or a tensor of a training's state.
-
-    If it holds codes, real = scale * (code - zero_point). If it holds numbers, scale and zero_point are None.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    """float32, float16, bfloat16, float64, int8, ...: as the file names it."""
-    rows: bool
-    """Whether axis 0 counts rows, of which a run takes as many as the program was compiled for, or fewer."""
-    scale: float | None = None
-    zero_point: int | None = None
-
-    @property
-    def codes(self) -> bool:
-        """Returns whether its elements are codes of real numbers."""
-        return self.scale is not None and self.dtype in _CODES
-
-    @property
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """Returns the type of its numpy arrays; for bfloat16 and float8 that of ml_dtypes, or uint16 and uint8."""
-        return numpy_dtype(self.dtype)
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    if name in _SMALL_FLOATS:
-        try:
-            import ml_dtypes
-        except ImportError:
-            return np.dtype(np.uint16 if name == "bfloat16" else np.uint8)
-        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _SMALL_FLOATS[name]))
-        return dtype
-    return np.dtype(np.uint8) if name in _PACKED else np.dtype(name)
-
-
-def tensor_info(entry: Mapping[str, Any]) -> TensorInfo:
-    return TensorInfo(
-        entry["name"], tuple(entry["shape"]), entry["dtype"], entry["rows"], entry["scale"], entry["zero_point"]
-    )
 
 
 def views(get: Callable[[int], Array], infos: Sequence[TensorInfo]) -> Callable[[int], Array]:
@@ -123,7 +66,7 @@ def fitted(value: object, info: TensorInfo, *, lossless_cast: bool = False, quan
         return np.frombuffer(made, dtype).reshape(array.shape)
     if array.dtype == dtype:
         return array
-    if array.dtype.itemsize == dtype.itemsize and array.dtype.kind == "u" and info.dtype in _SMALL_FLOATS:
+    if array.dtype.itemsize == dtype.itemsize and array.dtype.kind == "u" and info.dtype in SMALL_FLOATS:
         return array.view(dtype)
     if lossless_cast and array.dtype.kind in "iub" and dtype.kind in "iu":
         cast = array.astype(dtype)

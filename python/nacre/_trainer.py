@@ -3,54 +3,73 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from . import _checked, _commands, _files, _native
+from . import _checked, _native
 from ._calls import Calls
-from ._error import Error
+from ._infos import tensor_info
+from ._learned_state import LearnedState
 from ._model import Model
-from ._tensors import Array, Runner, fitted, named, runs_of, tensor_info, view, views, write
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from ._keywords import ExportOptions
+from ._shared_sums import SharedSums
+from ._step_report import StepReport
+from ._tensors import Array, Runner, fitted, named, runs_of, view, views, write
 
 
-@dataclass(frozen=True)
-class StepReport:
-    """Result of a training step."""
-
-    applied: bool
-    """False: the gradients were not finite; nothing changed but the loss scale and its counters."""
-    loss: float
-    """Mean over the samples."""
-    norm: float
-    """2-norm of the mean gradient before clipping; 0 for training in integers (int8/full)."""
-    loss_scale: float
-    """Loss scale that the gradients were made with."""
-    samples: float
-    """Samples that the loss counted."""
-    refused_in_row: int
-    overflow_at_floor: bool
-    """Refused at the lowest loss scale: a lower one cannot cure it."""
-
-
-class Trainer:
+class Trainer(LearnedState, SharedSums):
     """The programs that train a model, with memory of their own. A step commits as a whole or not at all.
 
-        trainer = nacre.Trainer(nacre.convert("net.onnx", train="softmax_cross_entropy", optimizer="adam"))
-        trainer.accumulate(x, y)
-        report = trainer.commit(lr=1e-3)
+    Parameters
+    ----------
+    model : Model
+        A model that was converted with `train=LOSS`.
+    kernels : str, default: "auto"
+        Kernels that train it: "auto" the fastest here, "reference" those with the same numbers on every machine, or a
+        tier such as "avx2".
+    threads : int, default: 1
+        Threads that share large steps, from 1 to 256.
+    target : str, default: ""
+        Target whose programs train. "" takes the one for this machine.
 
-    model: converted with train=LOSS. kernels, threads and target: as for Program. Raises nacre.Error if the model does
-    not train.
+    Attributes
+    ----------
+    model : Model
+        The model.
+    batch : int
+        Rows of a micro-batch, at most.
+    loss : str
+        Name of the loss, such as "softmax_cross_entropy".
+    target : str
+        Target of the programs.
+    kernels : str
+        Name of the set of kernels that trains it here, such as "avx512".
+    inputs : tuple of TensorInfo
+        Inputs of a micro-batch: data, then labels.
+
+    Raises
+    ------
+    Error
+        The model does not train, or this machine cannot run it.
+    TypeError
+        An argument is of another type.
+    ValueError
+        `kernels` is no set of kernels, or `threads` is out of range.
+
+    Notes
+    -----
+    A trainer makes one call at a time, as `nacre.Program` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+    >>> labels = np.load("tools/samples/digits_labels.npy")
+    >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy", optimizer="adam", batch=32)
+    >>> trainer = nacre.Trainer(model)
+    >>> reports = [trainer.step(16 - x[:32], labels[:32], lr=1e-2) for _ in range(20)]
+    >>> reports[-1].loss < reports[0].loss
+    True
     """
 
     def __init__(self, model: Model, *, kernels: str = "auto", threads: int = 1, target: str = "") -> None:
@@ -62,19 +81,16 @@ class Trainer:
         threads = _checked.whole("threads", threads, 1, 256)
         target = _checked.text("target", target)
         self.model = model
-        self._native = _native.Trainer(model.native, kernels, threads, target)
+        self._native = _native.Trainer(model._native, kernels, threads, target)
         self._calls = Calls(f"this Trainer of {model.name}", threads)
         about = json.loads(self._native.describe())
         self._label: str = about["label"]
         self._immediate: bool = about["immediate"]
         self.batch: int = about["batch"]
-        """Rows of a micro-batch, at most."""
         self.loss: str = about["loss"]
         self.target: str = about["target"]
         self.kernels: str = about["kernels"]
-        """The set of kernels that trains it here, such as avx512."""
         self.inputs = tuple(map(tensor_info, about["inputs"]))
-        """Inputs of a micro-batch: data, then labels."""
         self._data = tuple(info for info in self.inputs if info.name != self._label)
         self._state = [(tensor_info(entry), entry["tensor"], entry["trainable"]) for entry in about["state"]]
         inputs, outputs = (tuple(map(tensor_info, about[key])) for key in ("infer_inputs", "infer_outputs"))
@@ -88,28 +104,114 @@ class Trainer:
         )
 
     def accumulate(self, x: object, y: object) -> None:
-        """Adds the gradients of these rows. More rows than `batch` become several micro-batches, each summed from
-        zero, as `nacre tune` does.
+        """Adds the gradients of these rows to those of the step.
 
-        x: an array; for several inputs a tuple in their order or a dict by name. y: labels or targets; integers of
-        another type are cast if none changes. Raises TypeError and ValueError for other types and shapes, and
-        nacre.Error if a label is out of range: then everything accumulated since the last commit is discarded.
+        Parameters
+        ----------
+        x : array, tuple of arrays, or dict of arrays
+            Rows of the only input; for several inputs a tuple in their order, or a dict by name. More rows than `batch`
+            make several micro-batches, each summed from zero, as `nacre tune` does.
+        y : array
+            Labels, or targets, with as many rows. Labels may be integers of any type, if none changes by the cast.
+
+        Raises
+        ------
+        Error
+            A label is out of range: all that was accumulated since the last commit is discarded. Or the model takes
+            whole batches only, and there are fewer rows.
+        TypeError
+            An array has another type, or a label is no whole number.
+        ValueError
+            An array has another shape or number of rows. Also, with `update="immediate"`, for more rows than `batch`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> labels = np.load("tools/samples/digits_labels.npy")
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy", batch=16)
+        >>> trainer = nacre.Trainer(model)
+        >>> trainer.accumulate(x[:16], labels[:16])
+        >>> trainer.accumulate({"pixels": x[16:40]}, labels[16:40])
+        >>> trainer.commit(lr=1e-3).samples
+        40.0
         """
         with self._calls:
             self._accumulate(self._arrays(x, y))
 
     def commit(self, lr: float) -> StepReport:
-        """Makes one step with the accumulated gradients. If one of them is not finite, no error is raised;
-        report.applied is False.
+        """Makes one step with the accumulated gradients.
 
-        Raises nacre.Error if nothing was accumulated, or if lr is negative or not finite: then nothing happened.
+        Parameters
+        ----------
+        lr : float
+            Learning rate, not negative.
+
+        Returns
+        -------
+        StepReport
+            How the step went. If a gradient is not finite, no exception is raised, and `applied` is False.
+
+        Raises
+        ------
+        Error
+            Nothing was accumulated, or `lr` is negative or not finite in float32. Nothing happens.
+        TypeError
+            `lr` is no number.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> labels = np.load("tools/samples/digits_labels.npy")
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy", batch=16)
+        >>> trainer = nacre.Trainer(model)
+        >>> trainer.accumulate(x[:16], labels[:16])
+        >>> trainer.commit(lr=1e-3).applied
+        True
         """
         rate = _checked.rate(lr)
         with self._calls:
             return StepReport(**self._native.commit(rate))
 
     def step(self, x: object, y: object, lr: float) -> StepReport:
-        """Does accumulate, then commit."""
+        """Accumulates these rows and commits.
+
+        Parameters
+        ----------
+        x : array, tuple of arrays, or dict of arrays
+            Rows, as for `accumulate`.
+        y : array
+            Labels or targets, as for `accumulate`.
+        lr : float
+            Learning rate, as for `commit`.
+
+        Returns
+        -------
+        StepReport
+            How the step went. Gradients that were accumulated before count too.
+
+        Raises
+        ------
+        Error
+            A label is out of range, or `lr` is refused, as in `accumulate` and `commit`.
+        TypeError
+            An array has another type, or `lr` is no number.
+        ValueError
+            An array has another shape or number of rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> labels = np.load("tools/samples/digits_labels.npy")
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy", batch=16)
+        >>> nacre.Trainer(model).step(x[:40], labels[:40], lr=1e-3).samples
+        40.0
+        """
         rate = _checked.rate(lr)
         with self._calls:
             arrays = self._arrays(x, y)
@@ -120,143 +222,78 @@ class Trainer:
             self._write(arrays, 0)
             return StepReport(**self._native.step(rate, last_rows))
 
-    def sums(self) -> NDArray[np.uint8]:
-        """Returns the accumulated sums, in the trainer's own memory: the bytes that machines exchange between
-        accumulate and commit. Empty if there are none to share: for a model with update="immediate", or one on a GPU.
-
-            trainer.begin_at(machine)                 # which micro-batch of the step this machine takes
-            trainer.accumulate(x, y)
-            blocks = sent_around(trainer.sums().copy())                 # of all machines, in their order
-            for other in blocks[1:]:
-                trainer.join(blocks[0], other)
-            trainer.sums()[:] = blocks[0]
-            trainer.merged(len(blocks))
-            trainer.commit(lr)                        # on every machine: the same state, to the byte
-
-        Over MPI nacre.mpi.Ranks does it.
-        """
-        return self._native.sums()
-
-    def begin_at(self, index: int) -> None:
-        """Discards what was accumulated. The next accumulate takes micro-batch `index` of its step, counted from 0."""
-        index = _checked.whole("index", index, 0, 2**32 - 1)
-        with self._calls:
-            self._native.begin_at(index)
-
-    def join(self, into: NDArray[np.uint8], other: NDArray[np.uint8]) -> None:
-        """Computes into = into + other for whole blocks of sums, in the order of the micro-batches. Raises nacre.Error
-        if one is too short, and TypeError if one is not a contiguous array of uint8."""
-        for array in (into, other):
-            if not (isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 1 and array.flags.c_contiguous):
-                raise TypeError("blocks of sums are arrays of uint8 in one piece, as sums() and its copies are")
-        if not into.flags.writeable:
-            raise TypeError("into cannot be written")
-        if into.size < self.sums().size or other.size < self.sums().size:
-            raise Error(f"a block of sums has {self.sums().size} bytes, not {min(into.size, other.size)}", 2)
-        self._native.join(into, other)
-
-    def merged(self, micro_batches: int) -> None:
-        """Says that sums() was written, and now holds the sums of so many micro-batches."""
-        micro_batches = _checked.whole("micro_batches", micro_batches, 0, 2**32 - 1)
-        with self._calls:
-            self._native.merged(micro_batches)
-
     def discard(self) -> None:
-        """Discards what was accumulated."""
+        """Discards what was accumulated since the last commit.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy")
+        >>> nacre.Trainer(model).discard()
+        """
         with self._calls:
             self._native.discard()
 
     def start(self) -> None:
-        """Begins again: sets the state to the model's initial values."""
+        """Begins the training again: sets the state to the model's initial values.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy")
+        >>> trainer = nacre.Trainer(model)
+        >>> first = trainer.parameters()["fc.bias"]
+        >>> report = trainer.step(np.ones((1, 1, 8, 8), np.float32), [3], lr=0.1)
+        >>> trainer.start()
+        >>> np.array_equal(trainer.parameters()["fc.bias"], first)
+        True
+        """
         with self._calls:
             self._native.start()
 
+    @overload
+    def infer(self, inputs: Mapping[str, object], /) -> dict[str, Array]: ...
+
+    @overload
+    def infer(self, *arrays: object) -> Array | Any: ...
+
     def infer(self, *arrays: object) -> Any:
-        """Returns the network's outputs with the learned values. Arrays and results are as for Program."""
+        """Returns the network's outputs with the learned values.
+
+        Parameters
+        ----------
+        *arrays : array_like, or one dict of str to array_like
+            Inputs of the network, as for a call of `nacre.Program`.
+
+        Returns
+        -------
+        ndarray, tuple of ndarray, or dict of str to ndarray
+            Outputs, as of a call of `nacre.Program`: by name if the inputs are a dict.
+
+        Raises
+        ------
+        Error
+            The run is refused, for example for an index outside its table.
+        TypeError
+            An array has another type.
+        ValueError
+            An array has another shape, or an input is missing or unknown.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy")
+        >>> nacre.Trainer(model).infer(x[:3]).argmax(axis=1)
+        array([0, 1, 2])
+        """
         with self._calls:
             made = self._infer(arrays)
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             return {info.name: array for info, array in zip(self._infer.outputs, made)}
         return made[0] if len(made) == 1 else tuple(made)
-
-    def state_dict(self) -> dict[str, Array]:
-        """Returns copies of all that training has learned, by name: parameters, moments, statistics, counters."""
-        with self._calls:
-            return {info.name: np.array(view(self._native.state_tensor(i), info)) for info, i, _ in self._state}
-
-    def parameters(self) -> dict[str, Array]:
-        """Returns copies of the trained parameters alone, by name."""
-        with self._calls:
-            return {
-                info.name: np.array(view(self._native.state_tensor(i), info))
-                for info, i, trains in self._state
-                if trains
-            }
-
-    def load_state_dict(self, state: Mapping[str, object], *, strict: bool = True) -> None:
-        """Loads values that state_dict() or parameters() returned, or a part of them with strict=False.
-
-        Raises ValueError if a name is unknown, if (with strict) a name is missing, or if a shape differs, and TypeError
-        if a type differs: then nothing changes.
-        """
-        if not isinstance(state, Mapping):
-            raise TypeError(f"a state is a dict of arrays by name, not {type(state).__name__}")
-        known = {info.name: (info, i) for info, i, _ in self._state}
-        unknown = [str(name) for name in state if name not in known]
-        missing = [name for name in known if name not in state] if strict else []
-        if unknown or missing:
-            raise ValueError(f"unknown: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}")
-        arrays = {name: fitted(value, known[name][0]) for name, value in state.items()}
-        with self._calls:
-            places = {name: view(self._native.state_tensor(known[name][1]), known[name][0]) for name in arrays}
-            for name, array in arrays.items():
-                if array.shape != places[name].shape:
-                    raise ValueError(f"{name} has the shape {list(places[name].shape)}, not {list(array.shape)}")
-            for name, array in arrays.items():
-                places[name][...] = array
-            self._native.restored()
-
-    def save(self, directory: str | os.PathLike[str]) -> None:
-        """Saves a checkpoint in this directory, as `nacre tune --checkpoint` and a device do. Two slots are written in
-        turn, so a loss of power at any byte leaves the one before. Raises nacre.Error if it cannot be written."""
-        with self._calls:
-            self._native.save(_checked.path(directory))
-
-    def load(self, directory: str | os.PathLike[str], *, any_training: bool = False) -> dict[str, Any]:
-        """Loads the newest checkpoint there, also one of `nacre tune`. Returns {"taken": tensors that have its values,
-        "kept": others, "file": its slot, "where": "epoch 3" of nacre tune, else "", "same_model": whether it was saved
-        with this very model file, "warnings": sentences}. If a slot is not whole, a warning says so, and the other
-        slot, which may be older, is loaded.
-
-        any_training: also loads another training's checkpoint, as far as name, type and size match. Raises nacre.Error
-        if there is none, or if it is another training's: then nothing changes.
-        """
-        with self._calls:
-            loaded: dict[str, Any] = self._native.load(_checked.path(directory), bool(any_training))
-        for sentence in loaded["warnings"]:
-            _commands.warn(sentence)
-        return loaded
-
-    def export(self, **options: Unpack[ExportOptions]) -> Model:
-        """Returns the trained network as a model that infers, as `nacre export` writes it.
-
-        Without options the model gives the outputs of infer(), to the bit. network=FILE compiles that network anew,
-        with batch norms folded, adapters merged and any policy. Raises nacre.Error if a weight is not finite.
-        """
-        if not options:
-            with self._calls:
-                return Model(self._native.tuned_model(), self.model.name)
-        with _files.Folder() as folder:
-            made, checkpoint = folder.path("tuned.nacre"), folder.path("checkpoint")
-            self.save(checkpoint)
-            source = folder.write(self.model.name, self.model.to_bytes())
-            given: dict[str, object] = dict(options)
-            if given.get("network") is not None:
-                given["network"] = folder.network(given["network"])
-            own = {"checkpoint": checkpoint, "output": made}
-            _commands.run_json("export", [source], given, folder, own=own, without=("keras", "onnx", "best"))
-            with open(made, "rb") as file:
-                return Model(file.read(), self.model.name)
 
     def __repr__(self) -> str:
         return f"<nacre.Trainer of {self.model.name}: {self.loss}, {self.target}, batch {self.batch}>"

@@ -5,34 +5,51 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from . import _commands, _files
+from ._files import Network
+from ._keywords import SearchOptions, TuneOptions
 from ._model import Model
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from ._keywords import SearchOptions, TuneOptions
-    from ._model import Network
 
 Epoch = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """Result of a training."""
+    """The result of a training.
+
+    Attributes
+    ----------
+    model : Model
+        The tuned network for inference: the file that `nacre tune -o` writes.
+    epochs : list of dict
+        One entry for each epoch. Its keys are "epoch" (from 1), "steps", "refused", "learning_rate", "loss_scale",
+        "loss", "accuracy", "validation_loss" and "validation_accuracy". A number that is not there is None.
+    summary : dict
+        Everything that `nacre tune --json` prints. Among the keys are "rows", "batch", "steps", "kept_epoch",
+        "stopped_early" and "warnings".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+    >>> labels = np.load("tools/samples/digits_labels.npy")
+    >>> options = {"loss": "softmax_cross_entropy", "epochs": 2, "lr": 1e-3}
+    >>> tuned = nacre.tune("tools/samples/digits.onnx", x[:128], labels[:128], **options)
+    >>> [epoch["epoch"] for epoch in tuned.epochs], tuned.summary["rows"]
+    ([1, 2], 128)
+    """
 
     model: Model
-    """The tuned network, for inference: what `nacre tune -o` writes."""
     epochs: list[Epoch]
-    """One per epoch: epoch, steps, refused, learning_rate, loss_scale, loss, accuracy, validation_loss, ..."""
     summary: dict[str, Any]
-    """All that `nacre tune --json` says."""
 
 
+@_commands.documented("TuneOptions")
 def tune(
     model: Model | Network,
     x: object,
@@ -41,14 +58,54 @@ def tune(
     callback: Callable[[Epoch], object] | None = None,
     **options: Unpack[TuneOptions],
 ) -> Tuned:
-    """Trains on labelled data, as `nacre tune` with the same options: shuffles, validates, stops early.
+    """Trains on labelled data, as `nacre tune` with the same options: shuffles, validates, and stops early.
 
-    model: a Model of convert(..., train=LOSS), a path, or a network with loss=LOSS. x: rows, an array, a dict of one per
-    input, or a file. y: labels; None means that x has them. callback: called after every epoch; if it returns
-    False, the training ends with that epoch. Ctrl-C ends it with KeyboardInterrupt. With checkpoint=DIR the learned
-    state is saved there, and the same call continues from it.
+    Parameters
+    ----------
+    model : Model, path, bytes, onnx.ModelProto or keras.Model
+        A model of `nacre.convert(..., train=LOSS)`, or a network. A network needs the option `loss`, unless its Keras
+        file was compiled with a loss.
+    x : array, dict of arrays, or path
+        Rows to train on: an array for the only input, a dict with an array for each input, or a file.
+    y : array or path, optional
+        Labels or targets. If left out, `x` has them, as the option `labels` of the command finds them.
+    callback : callable, optional
+        Called after every epoch with its entry of `Tuned.epochs`. If it returns False, the training ends with that
+        epoch. An exception that it raises ends the training and is raised by `tune`.
+    **options
+        Options of `nacre tune` by keyword. An option that is None counts as not given. With `checkpoint=DIR` the
+        training is saved there, and the same call continues from it.
 
-    Raises nacre.Error if the training diverges, or if data or an option is refused.
+    Returns
+    -------
+    Tuned
+        The tuned model, and what each epoch measured.
+
+    Raises
+    ------
+    Error
+        The training diverges, or data or an option is refused.
+    TypeError
+        There is no option of this name, or an argument is of another kind.
+    KeyboardInterrupt
+        Ctrl-C was pressed. With `checkpoint` the training is saved first.
+
+    Warns
+    -----
+    Warning
+        The loss only rose, a checkpoint is not whole, or a log could not be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+    >>> labels = np.load("tools/samples/digits_labels.npy")
+    >>> options = {"loss": "softmax_cross_entropy", "epochs": 5, "optimizer": "adam", "lr": 1e-3, "validate": 0.25}
+    >>> tuned = nacre.tune("tools/samples/digits.onnx", 16 - x[:512], labels[:512], **options)
+    >>> tuned.epochs[-1]["validation_loss"] < tuned.epochs[0]["validation_loss"]
+    True
+    >>> tuned.model.save("tuned.nacre")
     """
 
     def told(record: str) -> object:
@@ -68,10 +125,49 @@ def tune(
             return Tuned(Model(file.read(), "tuned.nacre"), said["epochs"], said)
 
 
+@_commands.documented("SearchOptions")
 def search(network: Network, x: object, y: object, **options: Unpack[SearchOptions]) -> dict[str, Any]:
-    """Finds, by measuring, the policy map that makes a network smallest within limits, as `nacre search --json`.
+    """Finds, by measuring, the policies of layers that make a network smallest within limits.
 
-    ["map"] is for convert(network, policy_file=map). Raises nacre.Error if no measured map meets the limits.
+    Parameters
+    ----------
+    network : str, path-like, bytes-like, onnx.ModelProto or keras.Model
+        The network, as for `nacre.convert`.
+    x : array, dict of arrays, or path
+        Samples, stacked on axis 0. An array for the only input, a dict with an array for each input, or a file .npy or
+        .npz.
+    y : array or path
+        A label for each sample, or targets for `metric="mse"` and `"mae"`.
+    **options
+        Options of `nacre search` by keyword. An option that is None counts as not given.
+
+    Returns
+    -------
+    dict
+        "map" has the policy of each layer, for `nacre.convert(network, policy_file=map)`. The other keys are those of
+        `nacre search --json`: "rows" has each map that was measured, "sensitivity" each layer alone, "reference" the
+        first policy.
+
+    Raises
+    ------
+    Error
+        No map that was measured meets the limits (`exit_code` 1), or the network, data or an option is refused.
+    TypeError
+        There is no option of this name, or an argument is of another kind.
+    KeyboardInterrupt
+        Ctrl-C was pressed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+    >>> labels = np.load("tools/samples/digits_labels.npy")
+    >>> options = {"policies": ["float32", "int8_from_float32"], "budget": 10, "max_drop": 0.1}
+    >>> found = nacre.search("tools/samples/digits.onnx", x[:40], labels[:40], **options)
+    >>> small = nacre.convert("tools/samples/digits.onnx", policy_file=found["map"])
+    >>> len(small.to_bytes()) < len(nacre.convert("tools/samples/digits.onnx").to_bytes())
+    True
     """
     with _files.Folder() as folder:
         made = folder.path("map.json")

@@ -1,6 +1,7 @@
 """Trains on the ranks of an MPI communicator (mpi4py). Any number of ranks gives the state of one process, to the byte.
 
-    # mpirun -n 4 python -m mpi4py train.py
+A script that `mpirun -n 4 python -m mpi4py train.py` starts:
+
     trainer = nacre.Trainer(nacre.load("train.nacre"))
     ranks = nacre.mpi.Ranks(trainer)
     for x, y in batches:                             # the same on every rank
@@ -30,8 +31,9 @@ except ImportError as error:  # raised also if mpi4py is installed, but no libra
 from . import _checked
 from ._error import Error
 from ._native import version
+from ._step_report import StepReport
 from ._tensors import Array, runs_of
-from ._trainer import StepReport, Trainer
+from ._trainer import Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,21 +60,54 @@ class Ranks:
     """The ranks of a communicator that train one model together.
 
     Every method is collective: all ranks call it, in the same order, with the same numbers. A refusal on one rank is
-    raised on all, before they exchange anything more: on that rank unchanged, on the others as a nacre.Error that names
-    it.
+    raised on all, before they exchange anything more: on that rank unchanged, on the others as an Error that names it.
 
-    trainer: each rank's own, with the same model, kernels and state. communicator: one of mpi4py; None means all
-    processes that mpirun started. It is copied, so the caller's own messages do not mix with these. Raises
-    nacre.Error, on all ranks, if their models, kernels, versions or states differ, and if the model has no sums to
-    share (update="immediate").
+    Parameters
+    ----------
+    trainer : Trainer
+        Each rank's own, with the same model, kernels and state.
+    communicator : mpi4py.MPI.Comm, optional
+        The ranks; if left out, all processes that mpirun started. It is copied, so the caller's own messages do not mix
+        with these.
+
+    Attributes
+    ----------
+    trainer : Trainer
+        This rank's trainer.
+    rank : int
+        Number of this process, from 0.
+    count : int
+        Number of processes.
+
+    Raises
+    ------
+    Error
+        The models, kernels, versions or states of the ranks differ, or the model has no sums to share
+        (`update="immediate"`), or 1 GiB of them. All ranks raise it.
+    TypeError
+        `trainer` is no Trainer.
+
+    Examples
+    --------
+    A process that mpirun did not start is the only rank:
+
+    >>> import numpy as np
+    >>> import nacre
+    >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+    >>> labels = np.load("tools/samples/digits_labels.npy")
+    >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy", batch=16)
+    >>> ranks = nacre.mpi.Ranks(nacre.Trainer(model))
+    >>> ranks.step(x[:64], labels[:64], lr=1e-3).samples
+    64.0
+    >>> ranks.rank, ranks.count
+    (0, 1)
+    >>> ranks.close()
     """
 
     def __init__(self, trainer: Trainer, communicator: MPI.Comm | None = None) -> None:
         self._communicator = (MPI.COMM_WORLD if communicator is None else communicator).Dup()
         self.rank: int = self._communicator.Get_rank()
-        """This process, from 0."""
         self.count: int = self._communicator.Get_size()
-        """How many there are."""
         self.trainer = trainer
         bytes_ = self._agree("Ranks", lambda: self._bytes_of_sums(trainer))
         self._require_same(self._about)
@@ -93,18 +128,62 @@ class Ranks:
         }
 
     def close(self) -> None:
-        """Frees the copy of the communicator. No method may be called after it."""
+        """Frees the copy of the communicator. No method may be called after it.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy")
+        >>> ranks = nacre.mpi.Ranks(nacre.Trainer(model))
+        >>> ranks.close()
+        """
         self._communicator.Free()
 
     def step(self, x: object, y: object, lr: float) -> StepReport:
-        """Makes one step with these rows, as Trainer.step: the same state, to the byte. Rows beyond `trainer.batch`
-        make several micro-batches. Rank r computes micro-batches r, r + count, r + 2 count and so on, and copies only
-        their rows.
+        """Makes one step with these rows, as `nacre.Trainer.step`: the same state, to the byte.
 
-        x, y and lr: as for Trainer.step, with the same shapes and the same lr on every rank. Fewer micro-batches than
-        ranks leave ranks without work. Gradients that were accumulated before are discarded. Raises the errors of
-        Trainer.step, on all ranks. Raises nacre.Error if the ranks gave different numbers of micro-batches or different
-        lr: then nothing changed.
+        Parameters
+        ----------
+        x : array, tuple of arrays, or dict of arrays
+            Rows, as for `nacre.Trainer.accumulate`, with the same shapes on every rank. Rows beyond `trainer.batch`
+            make several micro-batches. Rank r computes micro-batches r, r + count, r + 2 count and so on, and copies
+            only their rows.
+        y : array
+            Labels or targets.
+        lr : float
+            Learning rate, the same on every rank.
+
+        Returns
+        -------
+        StepReport
+            How the step went, the same on every rank.
+
+        Raises
+        ------
+        Error
+            The ranks gave different numbers of micro-batches or different `lr`, and nothing changed; or a step is
+            refused as in `nacre.Trainer.step`.
+        TypeError
+            An array has another type, on this rank.
+        ValueError
+            An array has another shape, on this rank.
+
+        Notes
+        -----
+        Fewer micro-batches than ranks leave ranks without work. Gradients that were accumulated before are discarded.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> labels = np.load("tools/samples/digits_labels.npy")
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy", batch=16)
+        >>> ranks = nacre.mpi.Ranks(nacre.Trainer(model))
+        >>> report = ranks.step(x[:64], labels[:64], lr=1e-3)
+        >>> report.applied
+        True
+        >>> ranks.close()
         """
         trainer = self.trainer
         with trainer._calls:
@@ -123,11 +202,48 @@ class Ranks:
                 raise
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Saves the checkpoint of Trainer.save. Rank 0 alone writes it; all ranks continue when it is there."""
+        """Saves a checkpoint, as `nacre.Trainer.save`. Rank 0 alone writes it; all ranks continue when it is there.
+
+        Parameters
+        ----------
+        directory : str or path-like
+            Directory of the checkpoint.
+
+        Raises
+        ------
+        Error
+            The checkpoint cannot be written. All ranks raise it.
+        TypeError
+            `directory` is no path, on rank 0; the others raise Error.
+        ValueError
+            `directory` is empty or has a null character, on rank 0; the others raise Error.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy")
+        >>> ranks = nacre.mpi.Ranks(nacre.Trainer(model))
+        >>> ranks.save("checkpoint")
+        >>> ranks.close()
+        """
         self._agree("save", lambda: self.trainer.save(directory) if self.rank == 0 else None)
 
     def require_same_state(self) -> None:
-        """Raises nacre.Error, on all ranks, if their states differ, for example after a change on one rank."""
+        """Checks that all ranks have the same state, for example after a change of one.
+
+        Raises
+        ------
+        Error
+            The states differ. All ranks raise it.
+
+        Examples
+        --------
+        >>> import nacre
+        >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy")
+        >>> ranks = nacre.mpi.Ranks(nacre.Trainer(model))
+        >>> ranks.require_same_state()
+        >>> ranks.close()
+        """
         self._require_same(lambda: {"state": self._state_hash()})
 
     @staticmethod

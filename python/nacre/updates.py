@@ -1,11 +1,25 @@
 """Updates of federated training: checks the trained parameters, by name, and converts them to the bytes that devices
 exchange.
 
-    made = nacre.updates.train_round(trainer, None, x, y, lr=0.01)      # the first round: from the model's own values
-    data = nacre.updates.to_bytes(made.update, samples=made.samples)    # as tools/samples/installed/federate.c writes
-    update, samples = nacre.updates.from_bytes(data)
+`docs/many_machines.md` has the format. `nacre.flower` sends the same parameters through Flower.
 
-docs/many_machines.md has the format. nacre.flower sends the same parameters through Flower.
+Attributes
+----------
+MAGIC : bytes
+    First bytes of an update.
+
+Examples
+--------
+>>> import numpy as np
+>>> import nacre
+>>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+>>> labels = np.load("tools/samples/digits_labels.npy")
+>>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy", train_last=1, batch=16)
+>>> made = nacre.updates.train_round(nacre.Trainer(model), None, x[:40], labels[:40], lr=0.01)
+>>> data = nacre.updates.to_bytes(made.update, samples=made.samples)
+>>> update, samples = nacre.updates.from_bytes(data)
+>>> samples
+40
 """
 
 from __future__ import annotations
@@ -32,28 +46,82 @@ _SENT = ("float32", "float16", "bfloat16", "float64", "int8", "int16", "int32")
 
 @dataclass(frozen=True)
 class Round:
-    """Result of a device's training in one round."""
+    """The result of a device's training in one round.
+
+    Attributes
+    ----------
+    update : dict of str to ndarray
+        The trained parameters afterwards, by name.
+    samples : int
+        Number of the device's samples, by which a strategy weighs the update.
+    loss : float
+        Mean loss of the last epoch over the samples of the applied steps; NaN if no step was applied.
+    refused_steps : int
+        Number of steps whose gradients were not finite.
+
+    Examples
+    --------
+    >>> import nacre
+    >>> nacre.updates.Round({}, samples=40, loss=0.5, refused_steps=0).samples
+    40
+    """
 
     update: dict[str, Array]
-    """The trained parameters afterwards, by name."""
     samples: int
-    """Number of the device's samples, by which a strategy weighs the update."""
     loss: float
-    """Mean loss of the last epoch over the samples of the applied steps; NaN if no step was applied."""
     refused_steps: int
-    """Steps whose gradients were not finite."""
 
 
 def refused(sentence: str) -> Error:
+    """Returns the exception for an update that is refused.
+
+    Parameters
+    ----------
+    sentence : str
+        Text of the exception. It begins with the name of the parameter.
+
+    Returns
+    -------
+    Error
+        An exception with `exit_code` 3, to raise.
+
+    Examples
+    --------
+    >>> import nacre
+    >>> nacre.updates.refused("fc.bias: it is too large").code_name
+    'bad_input'
+    """
     return Error(sentence, exit_code=3, code_name="bad_input")
 
 
 def check(update: Mapping[str, object], wanted: Mapping[str, Array]) -> dict[str, Array]:
-    """Returns the update in the types of `wanted`, which Trainer.parameters() gives. Averages of codes are rounded to
-    codes.
+    """Checks an update, and returns it in the types of the model's parameters.
 
-    Raises nacre.Error, which begins with the parameter's name, if one is unknown or missing, or has another shape or a
-    type that holds no real numbers. Also raises it if a value is NaN, infinite or too large for the parameter's type.
+    Parameters
+    ----------
+    update : mapping of str to array
+        Parameters by name. Averages of codes are rounded to codes.
+    wanted : mapping of str to ndarray
+        The model's own parameters, from `nacre.Trainer.parameters`.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The update, in the order and the types of `wanted`.
+
+    Raises
+    ------
+    Error
+        A parameter is unknown or missing, or has another shape, or a type that holds no real numbers. Also if a value
+        is NaN, infinite, or too large for the parameter's type. The sentence begins with the parameter's name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> wanted = {"fc.bias": np.zeros(2, np.float32)}
+    >>> nacre.updates.check({"fc.bias": np.array([1, 2])}, wanted)
+    {'fc.bias': array([1., 2.], dtype=float32)}
     """
     for name in update:
         if name not in wanted:
@@ -96,13 +164,53 @@ def _checked(name: str, value: object, mine: Array) -> Array:
 def train_round(
     trainer: Trainer, update: Mapping[str, object] | None, x: object, y: object, *, lr: float, epochs: int = 1
 ) -> Round:
-    """Does a device's part of a round: takes the update, trains on all rows in their order, one micro-batch a step, and
-    returns its own update.
+    """Does a device's part of a round: takes an update, trains on all rows, and returns its own update.
 
+    Parameters
+    ----------
+    trainer : Trainer
+        The device's trainer. Its state begins anew, with the parameters of `update`.
+    update : mapping of str to array, or None
+        Parameters by name from the server; None takes the model's own values.
+    x : array, tuple of arrays, or dict of arrays
+        Rows of the device, as for `nacre.Trainer.accumulate`. They are taken in their order, a micro-batch a step.
+    y : array
+        Labels or targets of the rows.
+    lr : float
+        Learning rate of each step.
+    epochs : int, default: 1
+        Passes over the rows, at least 1.
+
+    Returns
+    -------
+    Round
+        The trained parameters, and how the training went.
+
+    Raises
+    ------
+    Error
+        `update` is refused as in `check`, before anything changes; there are no rows; a step is refused as in
+        `nacre.Trainer.step`; or training leaves a value that is not finite.
+    TypeError
+        An array has another type.
+    ValueError
+        An array has another shape, or `epochs` is below 1.
+
+    Notes
+    -----
     The optimizer begins anew each round, and so does all state that is not a trained parameter: running statistics of
-    batch norms are not exchanged. update: None for the model's own values. Raises nacre.Error as check() does, before
-    anything changes, and if training leaves a value that is not finite. Raises TypeError and ValueError as
-    Trainer.accumulate does.
+    batch norms are not exchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+    >>> labels = np.load("tools/samples/digits_labels.npy")
+    >>> model = nacre.convert("tools/samples/digits.onnx", train="softmax_cross_entropy", train_last=1, batch=16)
+    >>> made = nacre.updates.train_round(nacre.Trainer(model), None, x[:40], labels[:40], lr=0.01, epochs=2)
+    >>> made.samples, made.refused_steps, sorted(made.update)
+    (40, 0, ['fc.bias', 'fc.weight'])
     """
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}, not at least 1")
@@ -135,11 +243,32 @@ def _rows(x: Any, part: slice) -> object:
 
 
 def to_bytes(update: Mapping[str, Array], samples: int) -> bytes:
-    """Returns the bytes of an update, as devices read and write them. 16-bit floats are sent as float32, which is
-    exact.
+    """Returns the bytes of an update, as devices read and write them.
 
-    Raises nacre.Error if a parameter has no name, a name over 255 bytes, over 8 dimensions, or a type that is not sent,
-    and if `samples` is no whole number from 0 to 2^32 - 1.
+    Parameters
+    ----------
+    update : mapping of str to array
+        Parameters by name, of float32 or int8. Numbers of float16 and bfloat16 are sent as float32, which is exact.
+    samples : int
+        Number of samples that the device trained on, from 0 to 2^32 - 1.
+
+    Returns
+    -------
+    bytes
+        The update.
+
+    Raises
+    ------
+    Error
+        A parameter has no name, a name over 255 bytes, over 8 dimensions, or a type that is not sent. Or `samples` is
+        out of range or no whole number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> nacre.updates.to_bytes({"fc.bias": np.zeros(2, np.float32)}, samples=40)[:8]
+    b'nacreupd'
     """
     if not isinstance(samples, (int, np.integer)) or not 0 <= samples < 2**32:
         raise refused(f"samples: the update has {samples!r}, which is no number of samples from 0 to 4294967295")
@@ -158,10 +287,32 @@ def to_bytes(update: Mapping[str, Array], samples: int) -> bytes:
 
 
 def from_bytes(data: bytes) -> tuple[dict[str, Array], int]:
-    """Returns the parameters of an update by name, and the number of its samples. check() tells whether they fit a
-    model.
+    """Reads the bytes of an update.
 
-    Raises nacre.Error if the bytes are not a whole update.
+    Parameters
+    ----------
+    data : bytes-like
+        Bytes that `to_bytes` or a device made.
+
+    Returns
+    -------
+    update : dict of str to ndarray
+        Parameters by name, read-only. `check` tells whether they fit a model.
+    samples : int
+        Number of samples that the device trained on.
+
+    Raises
+    ------
+    Error
+        The bytes are not a whole update.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacre
+    >>> data = nacre.updates.to_bytes({"fc.bias": np.zeros(2, np.float32)}, samples=40)
+    >>> nacre.updates.from_bytes(data)
+    ({'fc.bias': array([0., 0.], dtype=float32)}, 40)
     """
     data = bytes(data)
     if len(data) < _HEADER.size or data[: len(MAGIC)] != MAGIC:

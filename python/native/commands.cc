@@ -24,10 +24,12 @@ constexpr auto kInterval = std::chrono::milliseconds(50);  // between two checks
 // a signal's handler interrupts the command.
 class PythonCaller : public tools::Caller {
  public:
-  PythonCaller(nb::object progress, nb::object epoch) : progress_(std::move(progress)), epoch_(std::move(epoch)) {}
+  PythonCaller(nb::object progress, nb::object epoch, nb::object notice)
+      : progress_(std::move(progress)), epoch_(std::move(epoch)), notice_(std::move(notice)) {}
 
   void print(const std::string& text) override { printed_ += text; }
-  void note(const std::string& line) override { notes_.push_back(line); }
+  void note(const std::string& line) override { tell(line, false); }
+  void warn(const std::string& sentence) override { tell(sentence, true); }
 
   void progress(const std::string& what, uint64_t done, uint64_t total) override {
     const Clock::time_point now = Clock::now();
@@ -67,13 +69,15 @@ class PythonCaller : public tools::Caller {
   void raise() {
     if (raised_) throw *raised_;
   }
-  nb::tuple result() const {
-    nb::list notes;
-    for (const std::string& line : notes_) notes.append(text_of(line));
-    return nb::make_tuple(text_of(printed_), notes);
-  }
+  nb::str printed() const { return text_of(printed_); }
 
  private:
+  void tell(const std::string& line, bool wrong) {
+    if (raised_) return;
+    const nb::gil_scoped_acquire lock;
+    call([&] { notice_(text_of(line), wrong); });
+  }
+
   template <class Work>
   void call(const Work& work) {
     try {
@@ -83,20 +87,19 @@ class PythonCaller : public tools::Caller {
     }
   }
 
-  nb::object progress_, epoch_;
+  nb::object progress_, epoch_, notice_;
   std::string printed_;
-  std::vector<std::string> notes_;
   std::optional<nb::python_error> raised_;
   Clock::time_point next_progress_ = {}, next_look_ = {};
 };
 
-nb::tuple run(const nb::list& words, nb::object progress, nb::object epoch) {
+nb::str run(const nb::list& words, nb::object progress, nb::object epoch, nb::object notice) {
   std::vector<std::string> typed;
   for (nb::handle word : words) {
     const auto bytes = nb::cast<nb::bytes>(word);
     typed.emplace_back(bytes.c_str(), bytes.size());
   }
-  PythonCaller caller(std::move(progress), std::move(epoch));
+  PythonCaller caller(std::move(progress), std::move(epoch), std::move(notice));
   try {
     const nb::gil_scoped_release unlocked;
     const tools::CallerScope scope(caller);
@@ -104,16 +107,17 @@ nb::tuple run(const nb::list& words, nb::object progress, nb::object epoch) {
   } catch (const tools::Interrupted&) {
   }
   caller.raise();
-  return caller.result();
+  return caller.printed();
 }
 
 }  // namespace
 
 void add_commands(nb::module_& m) {
-  m.def("run", &run, nb::arg("words"), nb::arg("progress").none(), nb::arg("epoch").none(),
+  m.def("run", &run, nb::arg("words"), nb::arg("progress").none(), nb::arg("epoch").none(), nb::arg("notice"),
         nb::sig("def run(words: list[bytes], progress: collections.abc.Callable[[str, int, int], object] | None, "
-                "epoch: collections.abc.Callable[[str], object] | None) -> tuple[str, list[str]]"),
-        "Runs one command. Gives what it printed, and its warnings.");
+                "epoch: collections.abc.Callable[[str], object] | None, "
+                "notice: collections.abc.Callable[[str, bool], object]) -> str"),
+        "Runs one command and returns the text that it printed. Calls notice(line, wrong) for each notice.");
   m.def("commands", [] { return text_of(tools::command_table().dump()); }, "All commands with their options, as JSON.");
 }
 

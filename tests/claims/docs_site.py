@@ -5,8 +5,8 @@
   Markdown    every page has the headings, list items, rows of tables and blocks of code that another reader of its source (mistune) finds
   headers     the page of a public header is not its code: it has an anchor for each function, class and enum outside of classes, and each line
               of a comment at a declaration that programs see
-  names       each name of nacre.__all__, and each public method and property of its classes, has an anchor and its docstring on the page of the
-              package
+  names       each public name of the package, and each public method and property of its classes, has an anchor and its docstring on the page of
+              the package
 """
 
 import ast
@@ -15,6 +15,7 @@ import html.parser
 import pathlib
 import re
 import sys
+import textwrap
 import urllib.parse
 
 import mistune
@@ -157,30 +158,63 @@ def divided(line: str, in_block: bool) -> tuple[str, str, bool]:
     return line[: found.start()].rstrip(), re.sub(r"^ -{4} | -{4} *$", "", text), not ends
 
 
-def docstrings() -> dict[str, str]:
-    """Returns the docstrings of nacre.__all__, read from the sources, not from the site or its tools."""
-    package = ROOT / "python" / "nacre"
-    start = ast.parse((package / "__init__.py").read_text())
-    listed: list[str] = next(
-        ast.literal_eval(s.value) for s in start.body if isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") == "__all__"
-    )
-    found: dict[str, str] = {}
-    trees = {path.stem: ast.parse(path.read_text()) for path in sorted(package.glob("*.py"))}
-    for module, tree in trees.items():
-        if module in listed:
-            found[module] = ast.get_docstring(tree) or ""
-        for node in tree.body:
-            name = getattr(node, "name", "")
-            public_module = not module.startswith("_")
-            if name not in listed and not (public_module and name and not name.startswith("_")):
-                continue
-            where = f"{module}.{name}" if public_module else name
-            found[where] = ast.get_docstring(node) or ""  # type: ignore[arg-type]
-            for member in node.body if isinstance(node, ast.ClassDef) else []:
-                if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
-                    found[f"{where}.{member.name}"] = ast.get_docstring(member) or ""
-    faults.extend(f"nacre.{name} is not in the sources" for name in listed if name not in found and name != "version")
+def listed_by(tree: ast.Module) -> list[str]:
+    """Returns the names in a module's __all__."""
+    named = (s.value for s in tree.body if isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") == "__all__")
+    return ast.literal_eval(next(named, ast.List([])))
+
+
+def members_of(node: ast.AST, classes: dict[str, ast.ClassDef]) -> dict[str, ast.FunctionDef]:
+    """Returns the public methods and properties of a class and of its bases in the package, with __call__."""
+    found: dict[str, ast.FunctionDef] = {}
+    if not isinstance(node, ast.ClassDef):
+        return found
+    for base in node.bases:
+        found |= members_of(classes.get(getattr(base, "id", ""), ast.Pass()), classes)
+    for member in node.body:
+        if isinstance(member, ast.FunctionDef) and (member.name == "__call__" or not member.name.startswith("_")):
+            found[member.name] = member
     return found
+
+
+def docstrings() -> dict[str, str]:
+    """Returns the docstrings of the package's public names, read from the sources, not from the site or its tools."""
+    package = ROOT / "python" / "nacre"
+    trees = {path.stem: ast.parse(path.read_text()) for path in sorted(package.glob("*.py"))}
+    nodes = [node for tree in trees.values() for node in tree.body]
+    defined = {node.name: node for node in nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    classes = {name: node for name, node in defined.items() if isinstance(node, ast.ClassDef)}
+    found: dict[str, str] = {}
+
+    def add(where: str, node: ast.AST) -> None:
+        found[where] = ast.get_docstring(node) or ""  # type: ignore[arg-type]
+        for name, member in members_of(node, classes).items():
+            found[f"{where}.{name}"] = ast.get_docstring(member) or ""
+
+    for name in listed_by(trees["__init__"]):
+        if name in defined:
+            add(name, defined[name])
+        elif name not in trees and name != "version":
+            faults.append(f"nacre.{name} is not in the sources")
+    for module, tree in trees.items():
+        if module.startswith("_"):
+            continue
+        found[module] = ast.get_docstring(tree) or ""
+        for node in [*tree.body, *(defined[name] for name in listed_by(tree) if name in defined)]:
+            name = getattr(node, "name", "_")
+            if not name.startswith("_"):
+                add(f"{module}.{name}", node)
+    return found
+
+
+def pieces_of(doc: str) -> list[str]:
+    """Returns the paragraphs of a docstring, with those of the entries of its sections, which the site has in lists."""
+    first, *sections = re.split(r"^([A-Z][A-Za-z ]+)\n-{3,}$\n?", doc, flags=re.MULTILINE)
+    texts = [first]
+    for title, text in zip(sections[::2], sections[1::2]):
+        described = re.findall(r"^\S.*\n((?: .*\n?|\n)*)", text, flags=re.MULTILINE)
+        texts += [text] if title in ("Notes", "Examples") else map(textwrap.dedent, described)
+    return [paragraph for text in texts for paragraph in text.split("\n\n") if not paragraph.startswith("    ")]
 
 
 def check_names(page: Reader) -> int:
@@ -189,8 +223,8 @@ def check_names(page: Reader) -> int:
     for name, doc in found.items():
         if f"nacre.{name}" not in page.anchors:
             faults.append(f"nacre.{name}: the page has no such anchor")
-        for paragraph in doc.split("\n\n"):
-            if not paragraph.startswith("    ") and plain(paragraph) not in shown:
+        for paragraph in pieces_of(doc):
+            if plain(paragraph) not in shown:
                 faults.append(f"nacre.{name}: not on the page: {paragraph[:80]!r}")
     return len([doc for doc in found.values() if doc])
 

@@ -5,7 +5,8 @@
 #   tests/claims/guides_run.sh [PAGE...]      NACRE_LONG=1 without names: all pages
 #
 # Needs build/test or NACRE_TOOL, and the package nacre in build/python-venv, which python_parity installs. Other
-# packages of Python are in build/guides-venv (tools/peers.sh makes it); blocks whose needs are missing are counted.
+# packages of Python are in build/guides-venv (tools/peers.sh makes it); blocks whose needs are missing are counted. Keras
+# is there, so the examples of nacre.keras run too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "CLAIM guides_run NOT SHOWN: $*"; exit 1; }
@@ -20,7 +21,12 @@ trap 'rm -rf "$work"' EXIT
 guides=$(bash tools/peers.sh tests/peers/guides_requirements.txt guides)
 # Blocks that need both Keras and nacre find nacre behind the packages of build/guides-venv.
 packages='import site; print(site.getsitepackages()[0])'
-if package=$(build/python-venv/bin/python -c "$packages" 2>/dev/null); then echo "$package" >"$("$guides" -c "$packages")/nacre.pth"; fi
+keras="no package nacre: docstrings of nacre.keras do not run"
+if package=$(build/python-venv/bin/python -c "$packages" 2>/dev/null); then
+  echo "$package" >"$("$guides" -c "$packages")/nacre.pth"
+  KERAS_BACKEND=jax "$guides" tests/python/docstrings.py keras >"$work/keras" 2>&1 || { cat "$work/keras"; fail "a docstring of nacre.keras"; }
+  keras="the docstrings of nacre.keras are whole and their examples run"
+fi
 export NACRE_GUIDES_PYTHON=$guides:$PWD/build/python-venv/bin/python
 status=0
 python3 tests/guides_run.py "${pages[@]}" >"$work/said" 2>&1 || status=$?
@@ -33,4 +39,4 @@ page=$work/page.md
 printf '```console\n$ nacre --version\nnacre 0.0\n```\n' >"$page"
 ! python3 tests/guides_run.py "$page" >"$work/wrong" 2>&1 || fail "an output that differs is not found out"
 grep -q '1 commands, 1 differ' "$work/wrong" || fail "an output that differs is counted as something else"
-echo "CLAIM guides_run shown: ${#pages[@]} of ${#all[@]} pages: $(paste -sd ';' <<<"$counts" | sed 's/;/; /g')"
+echo "CLAIM guides_run shown: ${#pages[@]} of ${#all[@]} pages: $(paste -sd ';' <<<"$counts" | sed 's/;/; /g'); $keras"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Claim python_parity: the wheel that meson-python builds installs into a clean environment. Its package makes the
 # command's results to the byte: model files, outputs, sizes, policies, checkpoints, tuned models. Its types pass mypy
-# --strict, its notebooks run, and no main function leaks over 10,000 calls.
+# --strict, its docstrings are whole and their examples run, its notebooks run, and no main function leaks over 10,000
+# calls.
 #
 #   tests/claims/python_parity.sh BUILD        BUILD: of Meson, with tools and tests; the extension is built in it, over its libraries
 #
@@ -61,6 +62,7 @@ mypy "$PWD/tests/python/wrong_use.py" >"$work/said" 2>&1 && fail "mypy accepts w
 refused=$(grep ' error: ' "$work/said" | cut -d: -f2 | sort -u | while read -r line; do sed -n "${line}p" tests/python/wrong_use.py; done | grep -c '# wrong$')
 [ "$refused" -eq "$wanted" ] || fail "mypy refuses $refused of $wanted wrong lines"
 
+"$python" tests/python/docstrings.py >"$work/docstrings" 2>"$work/said" || { cat "$work/docstrings" >>"$work/said"; fail "a docstring is not as it must be"; }
 "$python" tests/python/notebooks.py >"$work/notebooks" 2>"$work/said" || fail "a notebook does not run"
 wait "$leaks" || { cp "$work/leaks" "$work/said"; cat "$work/leaks.said" >>"$work/said"; fail "a function leaks"; }
 if grep -q leaked "$work/leaks.said"; then cp "$work/leaks.said" "$work/said"; fail "nanobind tells of instances that were leaked"; fi
@@ -70,4 +72,6 @@ counts=
 for what in "model files" outputs "kernel choices" sizes policies facts checkpoints "training states" "tuned models"; do counts+="$(number "$what" "$work/parity") $what, "; done
 echo "CLAIM python_parity shown: equal to the tool's to the byte: ${counts%, }; wheel built in $built s over $(basename "$build"), installed into a clean" \
   "environment; $tests tests passed; mypy --strict: the package and the sample of its interface pass, $refused of $wanted wrong lines refused;" \
+  "$(number names "$work/docstrings") public names have docstrings, with $(number options "$work/docstrings") options of the tool;" \
+  "$(number examples "$work/docstrings") lines of their examples run;" \
   "$(number notebooks "$work/notebooks") notebooks of $(number cells "$work/notebooks") cells run; $functions functions called $(number calls "$work/leaks") times each, 0 leak"

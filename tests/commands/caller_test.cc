@@ -8,6 +8,7 @@
 
 #include "tests/run_tool.h"
 #include "tools/base/error.h"
+#include "tools/base/print.h"
 #include "tools/cli/tool.h"
 
 namespace nacre::tools {
@@ -15,11 +16,12 @@ namespace {
 
 struct RecordingCaller : Caller {
   std::string printed;
-  std::vector<std::string> notes, epochs;
+  std::vector<std::string> notes, warnings, epochs;
   int shown = 0, interrupts_after = -1, last_epoch = -1;
 
   void print(const std::string& text) override { printed += text; }
   void note(const std::string& line) override { notes.push_back(line); }
+  void warn(const std::string& sentence) override { warnings.push_back(sentence); }
   void progress(const std::string&, uint64_t done, uint64_t total) override {
     EXPECT_LE(done, total);
     ++shown;
@@ -67,11 +69,22 @@ class caller : public testing::Test {
   const std::string labels_ = project_path("tools/samples/digits_labels.npy");
 };
 
-TEST_F(caller, is_given_what_a_command_prints_and_warns_of) {
+TEST_F(caller, is_given_what_a_command_prints_and_notes) {
   run({"policies", "mixed_bfloat16", "--json"});
   EXPECT_NE(caller_.printed.find("\"compute\": \"bfloat16\""), std::string::npos);
   run({"convert", digits_, "--verbose", "-o", folder_ / "m.nacre"});
   EXPECT_FALSE(caller_.notes.empty());
+}
+
+TEST_F(caller, is_told_warnings_apart_from_notices) {
+  testing::internal::CaptureStderr();
+  warn("a terminal is warned");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "warning: a terminal is warned\n");
+  const CallerScope scope(caller_);
+  note("a notice");
+  warn("a warning");
+  EXPECT_EQ(caller_.notes, std::vector<std::string>{"a notice"});
+  EXPECT_EQ(caller_.warnings, std::vector<std::string>{"a warning"});
 }
 
 TEST_F(caller, catches_what_the_command_line_would_say) {

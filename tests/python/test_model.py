@@ -126,6 +126,11 @@ def test_compare_and_evaluate(digits, images, labels, tmp_path):
     assert "<html" in (tmp_path / "r.html").read_text()
 
 
+def test_a_network_alone_is_reported_under_policies(digits, images, labels, tmp_path):
+    nacre.report(digits, tmp_path / "r.html", policies=["float32", "bfloat16"], data=images[:40], labels=labels[:40])
+    assert "bfloat16" in (tmp_path / "r.html").read_text()
+
+
 def test_golden_pairs_are_checked(digits):
     assert nacre.convert(digits, golden=2).check()
 
@@ -146,11 +151,6 @@ def test_policies():
     assert nacre.policies.resolve("source") == {} and "float32" in nacre.policies.names()
     with pytest.raises(nacre.Error, match="int9"):
         nacre.policies.resolve("int9")
-
-
-def test_warnings_are_warnings(digits):
-    with pytest.warns(nacre.Warning):
-        nacre.convert(digits, verbose=True)
 
 
 def test_progress_is_told(digits, images, labels):

@@ -26,7 +26,7 @@ def models(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Mod
     of_bytes: nacre.Model = nacre.convert(b"network", train="softmax_cross_entropy", optimizer="adam")
     loaded: nacre.Model = nacre.load(of_bytes.to_bytes())
     loaded.save("m.nacre")
-    text: str = nacre.graph(path, stop_after="simplify")
+    text: str = nacre.graph(path, stop_after="simplify", policy="float16")
     size: dict[str, Any] = model.size("arm/m4", train=True)
     facts: list[dict[str, Any]] = [model.inspect(target="x86/avx2"), model.check(), model.evaluate(x, y, metric="top1")]
     facts += [model.compare(path, x, sort="execution"), nacre.evaluate([model, loaded], x, y), model.conversion, size]
@@ -49,12 +49,14 @@ def runs(model: nacre.Model, x: NDArray[np.float32]) -> NDArray[Any]:
         model, target="host", kernels="reference", threads=2, quantize_inputs=True, dequantize_outputs=True
     )
     y: NDArray[Any] = program(x)
+    rows: int = program(x, x).shape[0]
     named: dict[str, NDArray[Any]] = program({"x": x})
+    largest: NDArray[np.intp] = named["probabilities"].argmax(axis=1)
     program.input("x")[...] = x
     program.run(rows=1)
     program.start()
     out: NDArray[Any] = program.output(0)
-    print(named, out, program.kernels, program.info.steps, program.inputs, program.outputs)
+    print(rows, largest, out, program.kernels, program.info.steps, program.inputs, program.outputs)
     return y
 
 
@@ -80,7 +82,8 @@ def trains(model: nacre.Model, x: NDArray[np.float32], y: NDArray[np.int32]) -> 
     trainer.save("ck")
     taken: dict[str, Any] = trainer.load("ck", any_training=True)
     answer: NDArray[Any] = trainer.infer(x)
-    print(report.applied, report.loss, taken, answer, trainer.batch, trainer.loss, trainer.target, trainer.inputs)
+    by_name: dict[str, NDArray[Any]] = trainer.infer({"x": x})
+    print(report.applied, report.loss, taken, answer, by_name, trainer.batch, trainer.loss, trainer.target, trainer.inputs)
     print(trainer.export(network="net.onnx", policy="float16"))
     return trainer.export()
 

@@ -6,7 +6,16 @@ import nacre.mpi
 nacre.convert("net.onnx", polcy="int8")  # wrong
 nacre.convert("net.onnx", keep_inputs="yes")  # wrong
 nacre.convert("net.onnx", batch="8")  # wrong
+nacre.convert("net.onnx", stop_after="simplify")  # wrong
+nacre.convert(7)  # wrong
+nacre.convrt("net.onnx")  # wrong
 nacre.load(7)  # wrong
+nacre.load("m").evaluate([1], [2], metrc="top1")  # wrong
+nacre.Program(nacre.load("m"))({"x": [1]}).argmax()  # wrong
+nacre.Program(nacre.load("m"))(x=[1])  # wrong
+nacre.Trainer(nacre.load("m")).infer({"x": [1]}).argmax()  # wrong
+nacre.Trainer(nacre.load("m")).export(checkpoint="run")  # wrong
+nacre.Trainer(nacre.load("m")).commit()  # wrong
 nacre.Program("net.nacre")  # wrong
 nacre.Trainer(nacre.load("m"), thread=2)  # wrong
 nacre.tune("net.onnx", [1], [2], callback=3)  # wrong

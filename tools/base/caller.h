@@ -13,7 +13,9 @@ class Caller {
  public:
   virtual ~Caller() = default;
   virtual void print(const std::string& text) = 0;  // text for standard output
-  virtual void note(const std::string& line) = 0;   // a warning, without the end of its line
+  virtual void note(const std::string& line) = 0;   // a notice, without the end of its line
+  // Tells that something is wrong, such as a damaged slot, while the command goes on.
+  virtual void warn(const std::string& sentence) = 0;
   virtual void progress(const std::string& what, uint64_t done, uint64_t total) = 0;
   // Reports the end of a training epoch; `record` is its JSON. If the result is false, the training ends here.
   virtual bool epoch(const std::string& record) = 0;

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <string_view>
 
 #include "tools/base/caller.h"
 #include "tools/base/colour.h"
@@ -43,10 +42,14 @@ void print_to_the_end() { outlives_reader = true; }
 
 void note(const std::string& line) {
   const std::string shown = visible_lines(line);
-  if (Caller* const to = caller()) return to->note(shown);
-  constexpr std::string_view kWarning = "warning:";
-  if (!shown.starts_with(kWarning)) return complain(shown + "\n");
-  complain(in_colour(Colour::kYellow, std::string(kWarning), STDERR_FILENO) + shown.substr(kWarning.size()) + "\n");
+  if (Caller* const to = caller()) to->note(shown);
+  else complain(shown + "\n");
+}
+
+void warn(const std::string& sentence) {
+  const std::string shown = visible_lines(sentence);
+  if (Caller* const to = caller()) to->warn(shown);
+  else complain(in_colour(Colour::kYellow, "warning:", STDERR_FILENO) + " " + shown + "\n");
 }
 
 void complain(const std::string& text) {

@@ -1,6 +1,6 @@
-// Prints the output of commands to standard output and their warnings to standard error. With a caller (caller.h)
-// output and warnings go to the caller. run_tool() flushes standard output and reports a failed write. Texts may hold
-// names from files: foreign_text.h says how they are shown.
+// Prints the output of commands to standard output, and their notices and warnings to standard error. With a caller
+// (caller.h) all of these go to the caller. run_tool() flushes standard output and reports a failed write. Texts may
+// hold names from files: foreign_text.h says how they are shown.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 namespace nacre::tools {
 
 void print(const std::string& text);
-void note(const std::string& line);       // a warning, without the end of its line
+void note(const std::string& line);       // a notice, without the end of its line
+void warn(const std::string& sentence);   // something is wrong: prints "warning: " and the sentence
 void print_to_standard_error();           // print() uses standard error from now on: standard output takes a file
 void print_to_the_end();                  // from now on a pipe whose reader has ended gives a failed write, no SIGPIPE
 std::string printable(std::string text);  // replaces control codes but '\n' by '?'

@@ -253,10 +253,10 @@ void judge_codes(Work& work, const LoadedModel& model) {
   constexpr size_t kMost = 5;
   work.damaged = damaged_layers(*work.calibrated, model, work.few, work.calibration);
   for (size_t i = 0; i < std::min(kMost, work.damaged.size()); ++i)
-    note(fmt::format("policy: {0}: int8/static is {1:.1f} dB from its float32 values, below {2:.0f}: --set {0}=float32",
+    warn(fmt::format("policy: {0}: int8/static is {1:.1f} dB from its float32 values, below {2:.0f}: --set {0}=float32",
                      work.damaged[i].layer, work.damaged[i].sqnr_db, kDamageBound));
   if (work.damaged.size() > kMost)
-    note(fmt::format("policy: and {} more, which nacre compare lists", counted(work.damaged.size() - kMost, "layer")));
+    warn(fmt::format("policy: and {} more, which nacre compare lists", counted(work.damaged.size() - kMost, "layer")));
 }
 
 // Counts the steps of a microcontroller that the reference kernels run because of --rounding. Its fast kernels that

@@ -71,7 +71,7 @@ void export_model(const ExportOptions& options) {
   const LoadedState loaded =
       load_state(trainer, options.checkpoint, {.any_training = options.any_training, .best = options.best});
   const Checkpoint::Report& report = loaded.report;
-  for (const std::string& warning : loaded.warnings) note("warning: " + warning);
+  for (const std::string& warning : loaded.warnings) warn(warning);
   if (writes_back) return export_file(options, model, trainer, loaded);
   const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", "from a checkpoint"}};
   Deployed made;

@@ -254,8 +254,7 @@ void require_codes(const RunOptions& options, const std::vector<Output>& outputs
 // Warns if weights are damaged or not finite. The run goes on all the same.
 void warn_of_weights(const LoadedModel& model) {
   if (const Status status = model.model().check_weights(); !status.ok())
-    note(fmt::format("warning: {}: {}: {}; nacre check says more", model.path(), model.place(status),
-                     sentence(status.code)));
+    warn(fmt::format("{}: {}: {}; nacre check says more", model.path(), model.place(status), sentence(status.code)));
 }
 
 void warn_of_nan(const LoadedModel& model, uint32_t program, const RunInputs& inputs) {
@@ -266,9 +265,7 @@ void warn_of_nan(const LoadedModel& model, uint32_t program, const RunInputs& in
     each_part(inputs.data[i], std::max<size_t>(1, element_bits(type) / 8), [&](auto part, size_t first) {
       if (const std::optional<size_t> at = bad ? std::nullopt : first_not_finite(part, type)) bad = first + *at;
     });
-    if (bad)
-      note(fmt::format("warning: input {}: element {} is NaN or infinite", model.program_names(program).inputs[i],
-                       *bad));
+    if (bad) warn(fmt::format("input {}: element {} is NaN or infinite", model.program_names(program).inputs[i], *bad));
   }
 }
 

@@ -302,10 +302,7 @@ class Session {
   }
 
   void write_files(const std::vector<EpochRecord>& epochs, bool last) {
-    for (const std::string& said : files_.write(epochs, last)) {
-      warnings_.push_back(said);
-      note("warning: " + said);
-    }
+    for (const std::string& said : files_.write(epochs, last)) warn(said);
   }
 
   void warn_of_rising_loss(const std::vector<EpochRecord>& epochs) {
@@ -316,7 +313,7 @@ class Session {
 
   void warn(const std::string& warning) {
     warnings_.push_back(warning);
-    note("warning: " + warning);
+    tools::warn(warning);
   }
 
   size_t kept(const std::vector<EpochRecord>& epochs) const {
