@@ -70,7 +70,7 @@ def said_type(option: dict) -> str:
         return "dict, or str or list of str" if "=" in value else "str or list of str"
     if choices:
         return "{" + ", ".join(map(repr, choices)) + "}" if len(choices) <= MOST_CHOICES else "str"
-    return "int" if value in WHOLE else "float" if value in REAL else "str"
+    return "int" if value in WHOLE else "float" if value in REAL else "int or str" if value == "BYTES" else "str"
 
 
 def begun(sentence: str) -> str:

@@ -172,7 +172,7 @@ def evaluate(
     Raises
     ------
     Error
-        The samples or labels do not fit a model, or a drop exceeds `max_drop`.
+        The samples or labels do not fit a model, or a model exceeds a limit: `max_drop`, `max_bytes` or `max_time_us`.
     TypeError
         There is no option of this name, or an argument is of another kind.
     OSError

@@ -217,7 +217,7 @@ class ModelReports:
         Raises
         ------
         Error
-            The samples or labels do not fit the model, or an option has a value that the command refuses.
+            The samples or labels do not fit the model, it exceeds a limit, or a value of an option is refused.
         TypeError
             There is no option of this name, or `x` or `y` is of another kind.
 
