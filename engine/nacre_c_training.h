@@ -329,7 +329,7 @@ const void* nacre_static_trainer_output(const nacre_static_trainer* trainer, uin
 uint8_t nacre_static_trainer_accumulate(nacre_static_trainer* trainer); /* a micro-batch of the compiled size */
 uint8_t nacre_static_trainer_commit(nacre_static_trainer* trainer, float learning_rate, nacre_report* report);
 void nacre_static_trainer_discard(nacre_static_trainer* trainer);
-int nacre_static_trainer_immediate(const nacre_static_trainer* trainer); /* since version 4 */
+int nacre_static_trainer_immediate(const nacre_static_trainer* trainer);             /* since version 4 */
 void* nacre_static_trainer_state(const nacre_static_trainer* trainer, size_t* size); /* NULL and 0 before start */
 
 nacre_status nacre_static_checkpoint_measure(const nacre_static_trainer* trainer, const nacre_storage* storage,

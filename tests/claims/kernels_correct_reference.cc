@@ -73,9 +73,7 @@ void onnx_optimizer(const KernelEntry& entry, Random& random, ReferenceCase& mad
     case Op::kOnnxMomentum:
       made.words.insert(made.words.end(), {bits(0.9), bits(0.5), uint32_t(pick(random, 0, 1))});
       break;
-    case Op::kOnnxAdam:
-      made.words.insert(made.words.end(), {bits(0.9), bits(0.99), bits(1e-6), bits(0.01)});
-      break;
+    case Op::kOnnxAdam: made.words.insert(made.words.end(), {bits(0.9), bits(0.99), bits(1e-6), bits(0.01)}); break;
     default: made.words.insert(made.words.end(), {bits(0.01), bits(1e-6)});
   }
   const int n = length(random);
