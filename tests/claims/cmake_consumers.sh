@@ -39,7 +39,7 @@ cd "$work"
 mkdir programs
 fences() { awk -v begin="\`\`\`$1" '$0 == begin {on = 1; next} $0 == "```" {on = 0} on' "$root/README.md"; }
 { fences cpp; cat "$root/tests/claims/readme_classify.cc"; } >programs/classify.cc
-{ fences c; cat "$root/tests/claims/readme_bind.c"; } | sed "s/x86/$port/g" >programs/bind.c
+{ fences c; cat "$root/tests/claims/readme_classify.c"; } | sed "s/x86/$port/g" >programs/bind.c
 "$tool" convert "$root/tools/samples/digits.onnx" -o plain.nacre >/dev/null
 python3 -c '
 import struct, sys

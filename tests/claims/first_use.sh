@@ -78,27 +78,7 @@ else
 fi
 # The program of C, with a main and the same image. Fast kernels add in another order: the scores may differ by 1e-5.
 fences c README.md >classify.c
-cat >>classify.c <<'END'
-
-#include <stdio.h>
-
-int main(void) {
-  static uint64_t file[1 << 15];
-  float pixels[64], scores[10];
-  FILE* model = fopen("plain.nacre", "rb");
-  FILE* image = fopen("image.bin", "rb");
-  if (model == NULL || image == NULL || fread(pixels, sizeof *pixels, 64, image) != 64) return 2;
-  const size_t size = fread(file, 1, sizeof file, model);
-  nacre_thread_pool* pool = nacre_thread_pool_open(2);
-  nacre_status status = classify(file, size, pool, pixels, scores);
-  for (int i = 0; i < 10 && status.code == 0; ++i) printf("%.9g\n", (double)scores[i]);
-  if (status.code == 0) status = classify(file, size - 1, pool, pixels, scores);
-  nacre_thread_pool_close(pool);
-  fclose(image);
-  fclose(model);
-  return status.code != 0 && nacre_sentence(status.code)[0] != 0 ? 0 : 1;
-}
-END
+cat tests/claims/readme_classify.c >>classify.c
 if cc -std=c99 -Wall -Wextra -Wconversion -Werror classify.c -o classify_c $(pkg-config --cflags --libs nacre-x86 nacre-threads) 2>classify.log; then
   programs=$((programs + 1))
   ./classify_c >c.txt || fail "README's program of C does not run, or takes a file that was cut"
