@@ -13,7 +13,7 @@ for file in library.properties library.json idf_component.yml CMakeLists.txt zep
 done
 echo '#pragma once
 #include <nacre/static_program.h>' >"$folder/src/Nacre.h"
-for header in cortex_m cortex_m_functions kernels nacre_c nacre_c_training self_test static_program static_tables; do
+for header in cortex_m cortex_m_functions kernels nacre_c nacre_c_numbers nacre_c_places nacre_c_training self_test static_program static_tables; do
   cp "$root/include/nacre/$header.h" "$nacre"
 done
 
@@ -25,7 +25,7 @@ done
 mkdir -p "$nacre/engine/kernels/fast" "$nacre/engine/kernels/reference" "$nacre/engine/kernels/training"
 cp kernels/fast/entry.h "$nacre/engine/kernels/fast"
 for list in reference training; do cp kernels/$list/*.inc "$nacre/engine/kernels/$list"; done
-cp nacre_c.h nacre_c_training.h "$nacre/engine"
+cp nacre_c.h nacre_c_numbers.h nacre_c_places.h nacre_c_training.h "$nacre/engine"
 awk '/:$/ {on = $0 == "infer_entries:" || $0 == "static_programs:"} on && sub(/\.cc$/, "")' sources.txt |
   while read -r source; do cp "$source.cc" "$nacre/engine/$source.cpp"; done
 cp "$root"/ports/cortex_m/*.h "$root"/ports/cortex_m/*.inc "$nacre/ports/cortex_m"
