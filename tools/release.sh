@@ -24,7 +24,9 @@ refuse() { echo "release: $1" >&2; exit 1; }
 while (($#)); do
   case $1 in
     --dry-run) dry=1; shift ;;
-    --output) output=$2; shift 2 ;;
+    --output)
+      [ $# -ge 2 ] || { echo "release: --output lacks its folder: give one that is not there yet" >&2; exit 2; }
+      output=$2; shift 2 ;;
     x86_64 | aarch64) architectures+=("$1"); shift ;;
     *) echo "release: $1: expected --dry-run, --output FOLDER, x86_64 or aarch64" >&2; exit 2 ;;
   esac

@@ -63,17 +63,17 @@ for library in $(ldd "$empty/usr/local/bin/nacre" | grep -oE '/[^ ]+' | grep -v 
     *) fail "the command asks for $library" ;;
   esac
 done
-mkdir -p "$empty/work" "$empty/tmp" "$empty/proc"
-cp "$root"/tools/samples/digits.onnx "$root"/tools/samples/digits_images.npy "$root"/tests/fuzz/corpus/keras/dense.h5 "$empty/work/"
+mkdir -p "$empty/files" "$empty/tmp" "$empty/proc"
+cp "$root"/tools/samples/digits.onnx "$root"/tools/samples/digits_images.npy "$root"/tests/fuzz/corpus/keras/dense.h5 "$empty/files/"
 enter() { if [ "$(id -u)" = 0 ]; then chroot "$empty" "$@"; else unshare -r chroot "$empty" "$@"; fi; }
 inside() { enter /usr/local/bin/nacre "$@"; }
 {
   inside --version
-  inside convert /work/digits.onnx -o /work/digits.nacre
-  inside run /work/digits.nacre --input /work/digits_images.npy --cast-inputs --output /work/out
-  inside convert /work/dense.h5 -o /work/dense.nacre
+  inside convert /files/digits.onnx -o /files/digits.nacre
+  inside run /files/digits.nacre --input /files/digits_images.npy --cast-inputs --output /files/out
+  inside convert /files/dense.h5 -o /files/dense.nacre
 } >"$work/said" 2>&1 || fail "the command does not work in an empty root"
-[ -s "$empty/work/digits.nacre" ] && [ -s "$empty/work/dense.nacre" ] || fail "the command made no models"
+[ -s "$empty/files/digits.nacre" ] && [ -s "$empty/files/dense.nacre" ] || fail "the command made no models"
 
 cat >"$work/user.c" <<'C'
 #include <stdio.h>
@@ -82,8 +82,8 @@ int main(void) { return puts(nacre_version()) < 0; }
 C
 pc=$(dirname "$(find "$empty" -name nacre.pc)")
 flags=$(PKG_CONFIG_PATH=$pc PKG_CONFIG_SYSROOT_DIR=$empty pkg-config --cflags --libs nacre)
-cc -o "$empty/work/user" "$work/user.c" $flags 2>"$work/said" || fail "a C program does not compile against the archive"
-[ "$(enter /work/user)" = "$version" ] || fail "the archive's library has another version"
+cc -o "$empty/files/user" "$work/user.c" $flags 2>"$work/said" || fail "a C program does not compile against the archive"
+[ "$(enter /files/user)" = "$version" ] || fail "the archive's library has another version"
 
 python3 -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: "$work/release"/nacre-*_x86_64.whl >"$work/said" 2>&1 || fail "the wheel does not install"
