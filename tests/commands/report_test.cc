@@ -63,6 +63,46 @@ TEST_F(report, has_the_numbers_that_eval_gives) {
   EXPECT_TRUE(has(html, "color-scheme: light dark"));
 }
 
+TEST_F(report, prints_the_numbers_of_eval_compare_and_inspect_as_json) {
+  const auto said = [&](std::vector<std::string> words) {
+    const ToolRun run = run_tool(words);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return Json::parse(run.out);
+  };
+  const auto with_set = [&](std::vector<std::string> words, std::vector<std::string> more) {
+    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), set_.begin(), set_.end());
+    return words;
+  };
+  const Json json = said(with_set({"report", a_, b_, "-o", html_, "--json", "--profile"}, {}));
+  EXPECT_EQ(json["page"], html_);
+  EXPECT_TRUE(has(std::string(json["models"][1]["model"]), "b.nacre"));
+  Json judged = json["evaluation"], evaluated = said(with_set({"eval", a_, b_, "--json"}, {}));
+  for (Json* each : {&judged, &evaluated})
+    for (size_t i = 0; i < 2; ++i) (*each)["models"][i].erase("median_us");
+  EXPECT_EQ(judged, evaluated);
+  std::vector<std::string> samples = {"compare", a_, b_, "--json", "--sort", "execution", "--cast-inputs"};
+  samples.insert(samples.end(), {"--data", set_[1], "--indices", set_[5]});
+  EXPECT_EQ(json["models"][1]["comparison"], said(samples));
+  EXPECT_FALSE(json["models"][0].contains("comparison"));
+  for (const Json& model : json["models"]) {
+    const Json inspected = said({"inspect", std::string(model["model"]), "--json"});
+    EXPECT_EQ(model["file_bytes"], inspected["file_bytes"]);
+    EXPECT_GT(double(model["profile"]["median_us"]), 0);
+    EXPECT_FALSE(std::string(model["kernels"]).empty());
+  }
+  EXPECT_EQ(malformed_page(page({a_, b_}, {"--json"})), "");
+}
+
+TEST_F(report, json_of_a_network_names_its_policies) {
+  const ToolRun run = run_tool({"report", project_path("tools/samples/digits.onnx"), "-o", html_, "--json",
+                                "--policies", "float32,int8_from_float32"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  EXPECT_EQ(json["models"][1]["model"], "int8");
+  EXPECT_FALSE(json.contains("evaluation"));
+}
+
 TEST_F(report, needs_no_data) {
   const std::string html = page({a_});
   EXPECT_EQ(malformed_page(html), "");

@@ -187,6 +187,7 @@ void add_report(CLI::App& app) {
   c.add_flag("--no-latency", o->no_latency,
              "leave out the latency of the judged models, so that equal models give equal pages");
   add_running(c, o->running);
+  add_json(c, o->json);
   c.only_with({"--kernels", "--threads"}, {"--profile", "--data"},
               {"is about runs, and nothing is run", "add --profile, or --data FILE"});
   c.only_with({"--labels", "--indices", "--cast-inputs"}, {"--data"},

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
@@ -13,7 +12,7 @@
 #include "tools/evaluate/comparison.h"
 #include "tools/evaluate/evaluation.h"
 #include "tools/files/atomic_file.h"
-#include "tools/policies/policy_name.h"
+#include "tools/report/comparison_json.h"
 
 namespace nacre::tools {
 namespace {
@@ -29,21 +28,6 @@ std::string decibels(const ErrorMeasure& e) {
 
 std::string types_text(const TensorRecord& a, const TensorRecord& b) {
   return a.element == b.element ? name_of(a.element) : fmt::format("{} | {}", name_of(a.element), name_of(b.element));
-}
-
-const ReportLayer* layer_of(const ProgramReport& report, uint32_t step) {
-  const uint32_t layer = report.steps()[step].layer;
-  return layer == kNoIndex ? nullptr : &report.layers()[layer];
-}
-
-std::string layer_name(const ProgramReport& report, uint32_t step) {
-  const ReportLayer* layer = layer_of(report, step);
-  return layer == nullptr ? "" : layer->name;
-}
-
-std::string policy_of(const ProgramReport& report, uint32_t step) {
-  const ReportLayer* layer = layer_of(report, step);
-  return layer == nullptr ? "" : policy_name(layer->policy);
 }
 
 void sort_by_error(Comparison& comparison) {
@@ -78,10 +62,10 @@ void print_tensors(const Models& models, const Comparison& comparison) {
                              {"policy of B", Align::kLeft, 12},
                              {"types", Align::kLeft, 8}}));
   for (const ComparedTensor& t : comparison.tensors) {
-    const std::string layer = layer_name(models.a, t.step);
+    const std::string layer = layer_name_of(models.a, t.step);
     add_row(table,
             {std::to_string(t.step), layer.empty() ? models.a.loaded().tensor_name(t.a) : layer,
-             models.a.steps()[t.step].op_name, policy_of(models.b, t.step_b),
+             models.a.steps()[t.step].op_name, policy_name_of(models.b, t.step_b),
              types_text(models.a.tensor(t.a), models.b.tensor(t.b))},
             t.error, t.saturated);
   }
@@ -143,67 +127,6 @@ void print_text(const Models& models, const Comparison& comparison) {
   print_unmatched(models, comparison);
 }
 
-// Returns null for infinity and NaN, which JSON does not have. The keys `equal` and `not_finite` explain it.
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-void add_error(Json& json, const ErrorMeasure& e, uint64_t saturated) {
-  json.update({{"elements", e.elements()},
-               {"equal", e.equal()},
-               {"not_finite", e.not_finite()},
-               {"sqnr_db", finite(e.sqnr_db())},
-               {"largest_error", e.largest()},
-               {"relative_error", finite(e.relative())},
-               {"cosine", e.cosine()},
-               {"saturated", saturated}});
-}
-
-Json side_json(const ProgramReport& report, uint32_t tensor) {
-  const TensorRecord& r = report.tensor(tensor);
-  return {{"tensor", tensor},
-          {"name", report.loaded().tensor_name(tensor)},
-          {"type", name_of(r.element)},
-          {"shape", std::vector<int32_t>(r.dims, r.dims + r.rank)}};
-}
-
-void print_as_json(const Models& models, const Comparison& comparison) {
-  Json tensors = Json::array(), outputs = Json::array(), unmatched = Json::array();
-  for (const ComparedTensor& t : comparison.tensors) {
-    Json json = {{"step", t.step},
-                 {"layer", layer_name(models.a, t.step)},
-                 {"op", models.a.steps()[t.step].op_name},
-                 {"policy_a", policy_of(models.a, t.step)},
-                 {"policy_b", policy_of(models.b, t.step_b)},
-                 {"a", side_json(models.a, t.a)},
-                 {"b", side_json(models.b, t.b)}};
-    add_error(json, t.error, t.saturated);
-    tensors.push_back(std::move(json));
-  }
-  for (const ComparedOutput& o : comparison.outputs) {
-    Json json = {{"name", models.a.names().outputs[o.a]},
-                 {"a", side_json(models.a, models.a.view().outputs[o.a])},
-                 {"b", side_json(models.b, models.b.view().outputs[o.b])}};
-    if (o.rows > 0) json.update({{"rows", o.rows}, {"same_largest", o.same_best}});
-    add_error(json, o.error, o.saturated);
-    outputs.push_back(std::move(json));
-  }
-  for (const Unmatched& u : comparison.unmatched) {
-    Json json = {{"in", u.in_a ? "a" : "b"}, {"step", u.step}};
-    json.update(side_json(u.in_a ? models.a : models.b, u.tensor));
-    if (!u.why.empty()) json["why"] = u.why;
-    unmatched.push_back(std::move(json));
-  }
-  print_json({{"a", models.a.loaded().path()},
-              {"b", models.b.loaded().path()},
-              {"kernels_a", comparison.by_a.kernels},
-              {"kernels_b", comparison.by_b.kernels},
-              {"threads", comparison.by_a.threads},
-              {"samples", comparison.samples},
-              {"notes", comparison.notes},
-              {"tensors", tensors},
-              {"outputs", outputs},
-              {"unmatched", unmatched}});
-}
-
 // Quotes a CSV field (RFC 4180): double quotes inside it are doubled.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
@@ -222,9 +145,9 @@ std::string csv_text(const Models& models, const Comparison& comparison) {
                     e.cosine(), e.not_finite(), saturated, comparison.by_a.kernels, comparison.by_b.kernels);
   };
   for (const ComparedTensor& t : comparison.tensors)
-    add(fmt::format("tensor,{},{},{},{},{}", t.step, quoted(layer_name(models.a, t.step)),
+    add(fmt::format("tensor,{},{},{},{},{}", t.step, quoted(layer_name_of(models.a, t.step)),
                     quoted(models.a.loaded().tensor_name(t.a)), models.a.steps()[t.step].op_name,
-                    quoted(policy_of(models.b, t.step_b))),
+                    quoted(policy_name_of(models.b, t.step_b))),
         t.a, t.b, t.error, t.saturated);
   for (const ComparedOutput& o : comparison.outputs)
     add(fmt::format("output,,,{},,", quoted(models.a.names().outputs[o.a])), models.a.view().outputs[o.a],
@@ -244,7 +167,7 @@ void compare(const CompareOptions& options) {
   if (options.sort == "damage") sort_by_damage(comparison);
   if (options.sort == "error") sort_by_error(comparison);
   if (options.csv == "-") return print(csv_text(models, comparison));
-  options.json ? print_as_json(models, comparison) : print_text(models, comparison);
+  options.json ? print_json(comparison_json(a, b, comparison)) : print_text(models, comparison);
   if (!options.csv.empty()) write_file_whole(options.csv, csv_text(models, comparison));
 }
 

@@ -10,11 +10,15 @@
 
 #include "tools/base/error.h"
 #include "tools/base/print.h"
+#include "tools/commands/bench/profile_table.h"
 #include "tools/commands/report/policies.h"
 #include "tools/files/atomic_file.h"
 #include "tools/importers/importer.h"
 #include "tools/model/golden.h"
 #include "tools/model/kernel_choice.h"
+#include "tools/model/program_cost.h"
+#include "tools/report/comparison_json.h"
+#include "tools/report/eval_table.h"
 #include "tools/report/html_report.h"
 #include "tools/report/search_table.h"
 
@@ -88,6 +92,31 @@ Timed time(const ProgramReport& program, const Running& running) {
   return {profile(bound, runs, write_inputs), ran_by(bound)};
 }
 
+// Returns the numbers of the page. Each "comparison" is nacre compare's JSON, "evaluation" nacre eval's, and each
+// "profile" nacre bench's.
+Json json_of(const std::string& page, const std::vector<ReportedModel>& reports, const ReportedSet& set) {
+  Json models = Json::array();
+  for (const ReportedModel& m : reports) {
+    const LoadedModel& model = m.program->loaded();
+    const Statistics s = statistics(model, m.program->program());
+    models.push_back({{"model", m.name.empty() ? model.path() : m.name},
+                      {"file_bytes", s.file_bytes},
+                      {"weight_bytes", s.weight_bytes},
+                      {"arena_bytes", s.arena_bytes},
+                      {"multiply_accumulates", s.multiply_accumulates}});
+    if (m.profile != nullptr) {
+      models.back()["profile"] = profile_json(model, m.program->program(), *m.profile);
+      m.by.add_to(models.back());
+    }
+    if (m.against_first != nullptr)
+      models.back()["comparison"] = comparison_json(*reports.front().program, *m.program, *m.against_first);
+  }
+  Json json = {{"page", page}, {"models", models}};
+  if (set.evaluation != nullptr) json["evaluation"] = evaluation_json(*set.evaluation, set.metric, set.metric_name);
+  if (!set.calibrated.empty()) json["calibrated"] = set.calibrated;
+  return json;
+}
+
 }  // namespace
 
 void report(const ReportOptions& options) {
@@ -132,6 +161,7 @@ void report(const ReportOptions& options) {
     if (options.profile) reports.back().profile = &timed[i].profile, reports.back().by = timed[i].by;
   }
   write_file_whole(options.html, html_report(reports, reported));
+  if (options.json) return print_json(json_of(options.html, reports, reported));
   print(fmt::format("report -> {}\n", escaped(options.html)));
 }
 

@@ -24,6 +24,7 @@ struct ReportOptions {
   bool profile = false;     // also times each layer
   bool no_latency = false;  // leaves out the latencies that the evaluation measures: equal models give equal pages
   bool cast_inputs = false;
+  bool json = false;
 };
 
 void report(const ReportOptions& options);
