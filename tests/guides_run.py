@@ -19,7 +19,8 @@ A line `...` in the page stands for any lines. These are masked on both sides, b
   - names of the fast kernels of x86 and ARM (avx2, neon, ...); `reference` stays
   - runs of blanks and of dashes, which are as wide as the numbers beside them
 
-The checkout's path in an output reads $NACRE. A comment in the line before a block changes how it runs:
+The checkout's path in an output reads $NACRE. $MODELS is the folder models of NACRE_SHARED, if that is set and MODELS
+is not. A comment in the line before a block changes how it runs:
 
     <!-- needs: qemu-system-arm python:keras -->    the block runs only where these are: programs on the PATH, and
                                                     modules that a python imports: of NACRE_GUIDES_PYTHON (paths of
@@ -218,6 +219,8 @@ def run_page(page, checkout, keep, update):
     if not os.access(tool, os.X_OK):
         sys.exit(f"guides_run: {tool} is missing: build it, or name it in NACRE_TOOL")
     environment = {**os.environ, "NACRE": str(checkout), "LC_ALL": "C.UTF-8"}
+    if os.environ.get("NACRE_SHARED"):
+        environment.setdefault("MODELS", f"{os.environ['NACRE_SHARED']}/models")
     environment["PATH"] = f"{links}:{tool.parent}:{checkout / 'build/test/tools'}:{os.environ['PATH']}"
     shell = Shell(folder, environment)
     ran = left_out = 0
