@@ -36,6 +36,8 @@ from ._machine import doctor
 from ._model import Model
 from ._native import version
 from ._program import Program
+from ._reports import compare, export, export_network, inspect, kernels, size
+from ._result import Result
 from ._step_report import StepReport
 from ._trainer import Trainer
 from ._training import Tuned, search, tune
@@ -48,20 +50,27 @@ __all__ = [
     "Model",
     "Program",
     "ProgramInfo",
+    "Result",
     "StepReport",
     "TensorInfo",
     "Trainer",
     "Tuned",
     "Warning",
+    "compare",
     "convert",
     "doctor",
     "evaluate",
+    "export",
+    "export_network",
     "graph",
+    "inspect",
+    "kernels",
     "load",
     "policies",
     "report",
     "search",
     "set_progress",
+    "size",
     "tune",
     "updates",
     "version",

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from . import _files, _keywords, _native, _spelling
 from ._error import Error, Warning
+from ._result import Result
 
 LOG = logging.getLogger("nacre")
 LOG.addHandler(logging.NullHandler())
@@ -117,10 +118,9 @@ def run_json(
     *,
     own: Mapping[str, object] | None = None,
     **more: Any,
-) -> dict[str, Any]:
-    made = json.loads(run(command, arguments, options, folder, own={**(own or {}), "json": True}, **more))
-    assert isinstance(made, dict)
-    return made
+) -> Result:
+    own = {**(own or {}), "json": True}
+    return Result(command, json.loads(run(command, arguments, options, folder, own=own, **more)))
 
 
 def _words(option: Mapping[str, Any], value: object, folder: _files.Folder) -> list[str]:
@@ -133,6 +133,8 @@ def _words(option: Mapping[str, Any], value: object, folder: _files.Folder) -> l
         return [name]
     if value is True:
         raise TypeError(f"{_spelling.keyword_of(option['name'])} takes a value: {option['value']}")
+    if option["many"] and isinstance(value, (list, tuple)) and all(map(_files.is_path, value)):
+        return [f"{name}={os.fsdecode(each)}" for each in value]
     if option["reads"]:
         return [f"{name}={folder.data(option['name'], value)}"]
     return [f"{name}={text}" for text in _files.texts_of(value)]
