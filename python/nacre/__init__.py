@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import _commands, policies, updates
+from . import _progress, policies, updates
 from ._convert import convert, evaluate, graph, load, report
 from ._error import Error, Warning
 from ._infos import Layer, ProgramInfo, TensorInfo
@@ -77,14 +77,15 @@ __all__ = [
 ]
 
 
-def set_progress(told: _commands.Progress | None) -> None:
+def set_progress(told: _progress.Progress | None) -> None:
     """Sets the function that is called while long calls work.
 
     Parameters
     ----------
     told : callable or None
         Called as `told(what, done, total)`: what is under way, how much of it is done, and of how much. An exception
-        that it raises ends the call. None shows a bar in notebooks, and elsewhere nothing.
+        that it raises ends the call. None shows a bar in notebooks and, if the package tqdm is installed, on a terminal
+        (`pip install 'nacre[progress]'`). Nothing is shown if standard error is no terminal.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def set_progress(told: _commands.Progress | None) -> None:
     """
     if told is not None and not callable(told):
         raise TypeError(f"progress is told to a function, not to {type(told).__name__}")
-    _commands.progress = told
+    _progress.chosen = told
 
 
 if TYPE_CHECKING:
