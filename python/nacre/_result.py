@@ -202,7 +202,8 @@ class Result(dict[str, Any]):
         >>> nacre.convert("tools/samples/digits.onnx").inspect().plot().get_xlabel()
         'bytes'
         """
-        return _result_plots.plot(self._command, self, axes)
+        drawn: Axes = _result_plots.plot(self._command, self, axes)
+        return drawn
 
     def _repr_html_(self) -> str:
         tables = _result_tables.tables_of(self._command, self)

@@ -125,7 +125,7 @@ def whole(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Tune
     found: nacre.Result = nacre.search(path, x, y, budget=3, policies=["float32", "bfloat16"])
     fields: dict[str, Any] = policies.resolve("mixed_bfloat16")
     names: list[str] = policies.names()
-    forms: list[dict[str, Any]] = policies.forms()
+    forms: list[dict[str, Any]] = policies.forms() + policies.fields()
     print(tuned.to_pandas("trained"), tuned.plot())
     print(tuned.model, tuned.epochs, tuned.summary, found, fields, names, forms, nacre.version, nacre.Warning)
     return tuned
