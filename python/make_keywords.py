@@ -13,16 +13,24 @@ import textwrap
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "nacre"))
 import _spelling  # noqa: E402
 
+# Options of export for a network that is compiled anew, and not written back to its own file.
+OF_COMPILED = {"policy", "set", "policy-file", "only", "except", "batch", "calibrate", "cast-samples"}
 # Each class of keywords, its command, and the options that it lacks: those that the function sets itself, has an
 # argument for, or refuses.
 CLASSES = {
     "ConvertOptions": ("convert", {"stop-after", "dump", "explain"}),
     "InspectOptions": ("inspect", {"steps", "svg", "batch", "shape", "ignore-setting", "io-layout"}),
-    "CompareOptions": ("compare", {"data", "labels", "csv"}),
+    "InspectFileOptions": ("inspect", {"steps", "svg"}),
+    "RunOptions": ("run", {"input"}),
+    "BenchOptions": ("bench", set()),
+    "KernelsOptions": ("kernels", set()),
+    "CompareOptions": ("compare", {"data"}),
     "EvalOptions": ("eval", {"data", "labels"}),
     "SearchOptions": ("search", {"data", "labels"}),
     "TuneOptions": ("tune", {"data", "labels"}),
     "ExportOptions": ("export", {"checkpoint", "best", "keras", "onnx"}),
+    "CheckpointOptions": ("export", {"checkpoint", "keras", "onnx"}),
+    "NetworkFileOptions": ("export", {"checkpoint", "network", "keras", "onnx"} | OF_COMPILED),
     "ReportOptions": ("report", set()),
     "FirmwareOptions": ("firmware", set()),
 }

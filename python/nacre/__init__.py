@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import _commands, policies, updates
+from . import _progress, policies, updates
 from ._convert import convert, evaluate, graph, load, report
 from ._error import Error, Warning
 from ._infos import Layer, ProgramInfo, TensorInfo
@@ -36,6 +36,8 @@ from ._machine import doctor
 from ._model import Model
 from ._native import version
 from ._program import Program
+from ._reports import compare, export, export_network, inspect, kernels, size
+from ._result import Result
 from ._step_report import StepReport
 from ._trainer import Trainer
 from ._training import Tuned, search, tune
@@ -48,34 +50,42 @@ __all__ = [
     "Model",
     "Program",
     "ProgramInfo",
+    "Result",
     "StepReport",
     "TensorInfo",
     "Trainer",
     "Tuned",
     "Warning",
+    "compare",
     "convert",
     "doctor",
     "evaluate",
+    "export",
+    "export_network",
     "graph",
+    "inspect",
+    "kernels",
     "load",
     "policies",
     "report",
     "search",
     "set_progress",
+    "size",
     "tune",
     "updates",
     "version",
 ]
 
 
-def set_progress(told: _commands.Progress | None) -> None:
+def set_progress(told: _progress.Progress | None) -> None:
     """Sets the function that is called while long calls work.
 
     Parameters
     ----------
     told : callable or None
         Called as `told(what, done, total)`: what is under way, how much of it is done, and of how much. An exception
-        that it raises ends the call. None shows a bar in notebooks, and elsewhere nothing.
+        that it raises ends the call. None shows a bar in notebooks and, if the package tqdm is installed, on a terminal
+        (`pip install 'nacre[progress]'`). Nothing is shown if standard error is no terminal.
 
     Raises
     ------
@@ -98,7 +108,7 @@ def set_progress(told: _commands.Progress | None) -> None:
     """
     if told is not None and not callable(told):
         raise TypeError(f"progress is told to a function, not to {type(told).__name__}")
-    _commands.progress = told
+    _progress.chosen = told
 
 
 if TYPE_CHECKING:

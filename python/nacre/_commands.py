@@ -10,23 +10,18 @@ import logging
 import os
 import re
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from . import _files, _keywords, _native, _spelling
+from . import _files, _keywords, _native, _progress, _spelling
 from ._error import Error, Warning
+from ._result import Result
 
 LOG = logging.getLogger("nacre")
 LOG.addHandler(logging.NullHandler())
 
 Function = TypeVar("Function", bound=Callable[..., object])
-Progress = Callable[[str, int, int], object]
-
-progress: Progress | None = None
-"""Called with what is under way, how much of it is done, and of how much; None: a bar in notebooks, elsewhere
-nothing."""
 
 
 @functools.cache
@@ -87,16 +82,26 @@ def run(
     if any("\0" in word for word in words):
         raise ValueError(f"nacre {command}: a path or an option with a null character")
 
+    bar = _progress.bar()
+
     def notice(line: str, wrong: bool) -> None:
+        if bar:
+            bar.hide()
         sentence = folder.without(in_keywords(command, line))
         if wrong:
             warn(sentence)
         else:
             LOG.info("%s", sentence)
 
-    bar = None if progress else _notebook_bar()
+    def ended(record: str) -> object:
+        assert epoch is not None
+        if bar:
+            bar.hide()
+        return epoch(record)
+
     try:
-        printed = _native.run([os.fsencode(word) for word in words], progress or bar, epoch, notice)
+        told = _progress.chosen or bar
+        printed = _native.run([os.fsencode(word) for word in words], told, ended if epoch else None, notice)
     except Error as error:
         raise error.replaced(folder.without(in_keywords(command, str(error)))) from None
     finally:
@@ -117,10 +122,9 @@ def run_json(
     *,
     own: Mapping[str, object] | None = None,
     **more: Any,
-) -> dict[str, Any]:
-    made = json.loads(run(command, arguments, options, folder, own={**(own or {}), "json": True}, **more))
-    assert isinstance(made, dict)
-    return made
+) -> Result:
+    own = {**(own or {}), "json": True}
+    return Result(command, json.loads(run(command, arguments, options, folder, own=own, **more)))
 
 
 def _words(option: Mapping[str, Any], value: object, folder: _files.Folder) -> list[str]:
@@ -133,6 +137,8 @@ def _words(option: Mapping[str, Any], value: object, folder: _files.Folder) -> l
         return [name]
     if value is True:
         raise TypeError(f"{_spelling.keyword_of(option['name'])} takes a value: {option['value']}")
+    if option["many"] and isinstance(value, (list, tuple)) and all(map(_files.is_path, value)):
+        return [f"{name}={os.fsdecode(each)}" for each in value]
     if option["reads"]:
         return [f"{name}={folder.data(option['name'], value)}"]
     return [f"{name}={text}" for text in _files.texts_of(value)]
@@ -150,38 +156,3 @@ def _unknown(command: str, keyword: str, without: Sequence[str]) -> str:
     names = [name for name in options_of(command) if name not in without]
     near = difflib.get_close_matches(keyword, names, 1)
     return f"nacre {command} has no option {keyword!r}" + (f": did you mean {near[0]!r}?" if near else "")
-
-
-class _NotebookBar:
-    """Shows a line below the cell once a call has taken more than half a second."""
-
-    def __init__(self) -> None:
-        self._shown: Any = None
-        self._first = time.monotonic() + 0.5
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if self._shown is None and time.monotonic() < self._first:
-            return
-        from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
-
-        line = HTML(f"{what} <progress value={done} max={total}></progress> {done} of {total}")  # type: ignore[no-untyped-call, unused-ignore]
-        if self._shown is None:
-            self._shown = display(line, display_id=True)  # type: ignore[no-untyped-call, unused-ignore]
-        else:
-            self._shown.update(line)
-
-    def clear(self) -> None:
-        if self._shown is not None:
-            from IPython.display import HTML
-
-            self._shown.update(HTML(""))  # type: ignore[no-untyped-call, unused-ignore]
-
-
-def _notebook_bar() -> _NotebookBar | None:
-    """Returns the bar in a notebook, elsewhere None."""
-    if "IPython" not in sys.modules:
-        return None
-    import IPython  # type: ignore[import-not-found, unused-ignore]
-
-    shell = IPython.get_ipython()  # type: ignore[no-untyped-call, attr-defined, unused-ignore]
-    return _NotebookBar() if type(shell).__name__ == "ZMQInteractiveShell" else None

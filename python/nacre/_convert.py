@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-from . import _commands, _files, _native
+from . import _commands, _files, _native, _report_page
 from ._files import Network
 from ._keywords import ConvertOptions, EvalOptions, GraphOptions, ReportOptions
 from ._model import Model
+from ._result import Result
 
 _OF_TEXT = ("dump", "stop_after", "explain")  # options that nacre.graph alone takes
 _OF_NETWORK = ("policies", "calibrate", "shape", "ignore_setting")  # options of nacre report about a network
@@ -147,7 +148,7 @@ def evaluate(
     x: object,
     y: object,
     **options: Unpack[EvalOptions],
-) -> dict[str, Any]:
+) -> Result:
     """Compares models on labelled samples, as `nacre eval --json` does.
 
     Parameters
@@ -164,7 +165,7 @@ def evaluate(
 
     Returns
     -------
-    dict
+    Result
         "models" has one entry for each model. "value" is the metric's, "right" and "total" are there if it counts, and
         "drop" is the loss against the first model. "file_bytes" and "arena_bytes" are sizes, and "median_us" is the
         median time of a sample in microseconds.
@@ -199,7 +200,7 @@ def report(
     models: Model | Network | Sequence[Model | Network],
     output: str | os.PathLike[str],
     **options: Unpack[ReportOptions],
-) -> None:
+) -> Result:
     """Compares models in one HTML page, as `nacre report` writes it.
 
     Parameters
@@ -212,6 +213,13 @@ def report(
         Path of the page.
     **options
         Options of `nacre report` by keyword. An option that is None counts as not given.
+
+    Returns
+    -------
+    Result
+        "page" is the path and "file_bytes" the size of the page, "tables" has the page's tables by their captions.
+        Cells that are numbers are numbers, those with "%" or "dB" behind them too. If `output` is no regular file, only
+        "page" is there.
 
     Raises
     ------
@@ -228,9 +236,9 @@ def report(
     >>> import nacre
     >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
     >>> models = [nacre.convert("tools/samples/digits.onnx", policy=policy) for policy in ("float32", "bfloat16")]
-    >>> nacre.report(models, "report.html", data=x[:10])
-    >>> open("report.html").read(15)
-    '<!DOCTYPE html>'
+    >>> made = nacre.report(models, "report.html", data=x[:10])
+    >>> open("report.html").read(15), [row["weight bytes"] for row in made.rows()]
+    ('<!DOCTYPE html>', [82616, 41316])
     """
     listed = _several(models)
     with _files.Folder() as folder:
@@ -239,6 +247,7 @@ def report(
         else:
             paths = [model_file(model, folder) for model in listed]
         _commands.run("report", paths, options, folder, own={"output": output})
+    return _report_page.result_of(os.fsdecode(output))
 
 
 def _several(models: Model | Network | Iterable[Model | Network]) -> list[Any]:

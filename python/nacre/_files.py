@@ -117,6 +117,10 @@ class Folder:
         raise TypeError(f"{name} is a path, an array or a dict of arrays, not {type(value).__name__}")
 
 
+def is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
 def _storable(name: str, array: _tensors.Array) -> _tensors.Array:
     if array.dtype.hasobject:
         raise TypeError(f"{name} has Python objects in it, such as None or texts: give numbers")

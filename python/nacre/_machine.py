@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import _commands, _files
+from ._result import Result
 
 
-def doctor() -> dict[str, Any]:
+def doctor() -> Result:
     """Tells what of this machine and this build is there, as `nacre doctor --json` prints it.
 
     Returns
     -------
-    dict
+    Result
         "version" is the library's, and "works" tells whether the self-test of the kernels passed. "facts" has one entry
         for each fact, with "group", "name", "state", "is" and "remedy".
 

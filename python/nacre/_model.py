@@ -12,9 +12,10 @@ from typing import Any
 from . import _checked, _native
 from ._infos import Layer, ProgramInfo, TensorInfo, tensor_info
 from ._model_reports import ModelReports
+from ._model_runs import ModelRuns
 
 
-class Model(ModelReports):
+class Model(ModelReports, ModelRuns):
     """A model file in memory, checked. It never changes.
 
     `nacre.convert` makes models, and `nacre.load` reads them.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from . import _commands, _files
 from . import _model  # is being imported: it imports this module for its base
 from ._keywords import CompareOptions, EvalOptions, FirmwareOptions, InspectOptions
+from ._result import Result
 
 
 class ModelReports:
@@ -20,7 +21,7 @@ class ModelReports:
 
         def to_bytes(self) -> bytes: ...
 
-    def size(self, target: str = "host", *, train: bool = False) -> dict[str, Any]:
+    def size(self, target: str = "host", *, train: bool = False) -> Result:
         """Counts the bytes that a run or a training takes on a machine, as `nacre size --json` prints them.
 
         Parameters
@@ -32,7 +33,7 @@ class ModelReports:
 
         Returns
         -------
-        dict
+        Result
             Sizes in bytes. "file_bytes" and "weight_bytes" count the file; "programs" has for each program "entry",
             "arena", "blocks" and "total". "static_flash" is there if `nacre firmware` can write the model. With
             `train`: "bytes" by purpose, "state" (what a checkpoint holds) and "total".
@@ -52,7 +53,7 @@ class ModelReports:
         return self._json("size", own={"target": target, "train": train})
 
     @_commands.documented("InspectOptions")
-    def inspect(self, **options: Unpack[InspectOptions]) -> dict[str, Any]:
+    def inspect(self, **options: Unpack[InspectOptions]) -> Result:
         """Returns the steps, kernels, tensors, layers and costs, as `nacre inspect --json` prints them.
 
         Parameters
@@ -62,7 +63,7 @@ class ModelReports:
 
         Returns
         -------
-        dict
+        Result
             Everything that the file says. Among the keys are "file_bytes", "layers" (each with its policy, bytes and
             multiply-accumulates) and "programs" (each with its steps and their kernels).
 
@@ -124,12 +125,12 @@ class ModelReports:
             with open(path, encoding="utf-8") as file:
                 return file.read()
 
-    def check(self) -> dict[str, Any]:
+    def check(self) -> Result:
         """Verifies structure, weights, memory plan and golden pairs, as `nacre check` does.
 
         Returns
         -------
-        dict
+        Result
             "ok" is True. "programs" has sizes, and "golden" the difference of each pair.
 
         Raises
@@ -147,9 +148,7 @@ class ModelReports:
         return self._json("check")
 
     @_commands.documented("CompareOptions")
-    def compare(
-        self, reference: _model.Model | _files.Network, x: object, **options: Unpack[CompareOptions]
-    ) -> dict[str, Any]:
+    def compare(self, reference: _model.Model | _files.Network, x: object, **options: Unpack[CompareOptions]) -> Result:
         """Measures how far the layers and outputs are from a reference's, as `nacre compare --json` does.
 
         Parameters
@@ -164,7 +163,7 @@ class ModelReports:
 
         Returns
         -------
-        dict
+        Result
             "samples" counts the samples. "tensors" and "outputs" have for each tensor "sqnr_db" (None if there is no
             error), "largest_error", "relative_error", "cosine" and "equal". "unmatched" lists tensors of one model
             alone.
@@ -191,12 +190,10 @@ class ModelReports:
 
         with _files.Folder() as folder:
             first = model_file(reference, folder)
-            return _commands.run_json(
-                "compare", [first, self._file(folder)], options, folder, own={"data": x}, without=("csv",)
-            )
+            return _commands.run_json("compare", [first, self._file(folder)], options, folder, own={"data": x})
 
     @_commands.documented("EvalOptions")
-    def evaluate(self, x: object, y: object, **options: Unpack[EvalOptions]) -> dict[str, Any]:
+    def evaluate(self, x: object, y: object, **options: Unpack[EvalOptions]) -> Result:
         """Measures score, bytes and time on labelled samples, as `nacre eval --json` for one model.
 
         Parameters
@@ -211,7 +208,7 @@ class ModelReports:
 
         Returns
         -------
-        dict
+        Result
             The result of `nacre.evaluate`; "models" has one entry.
 
         Raises
@@ -236,7 +233,7 @@ class ModelReports:
         return evaluate([self], x, y, **options)  # type: ignore[list-item]
 
     @_commands.documented("FirmwareOptions")
-    def firmware(self, directory: str | os.PathLike[str], **options: Unpack[FirmwareOptions]) -> dict[str, Any]:
+    def firmware(self, directory: str | os.PathLike[str], **options: Unpack[FirmwareOptions]) -> Result:
         """Writes the model as C++ that is bound already, for a microcontroller, as `nacre firmware` does.
 
         Parameters
@@ -248,7 +245,7 @@ class ModelReports:
 
         Returns
         -------
-        dict
+        Result
             "files" lists the paths. "machine", "table_bytes", "weight_bytes", "ram_bytes" and "state_bytes" tell what
             the program takes, in bytes.
 
@@ -275,6 +272,6 @@ class ModelReports:
             file.write(self.to_bytes())
         return path
 
-    def _json(self, command: str, options: Any = None, **more: Any) -> dict[str, Any]:
+    def _json(self, command: str, options: Any = None, **more: Any) -> Result:
         with _files.Folder() as folder:
             return _commands.run_json(command, [self._file(folder)], options or {}, folder, **more)

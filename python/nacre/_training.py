@@ -13,6 +13,7 @@ from . import _commands, _files
 from ._files import Network
 from ._keywords import SearchOptions, TuneOptions
 from ._model import Model
+from ._result import Axes, DataFrame, Result
 
 Epoch = dict[str, Any]
 
@@ -28,7 +29,7 @@ class Tuned:
     epochs : list of dict
         One entry for each epoch. Its keys are "epoch" (from 1), "steps", "refused", "learning_rate", "loss_scale",
         "loss", "accuracy", "validation_loss" and "validation_accuracy". A number that is not there is None.
-    summary : dict
+    summary : Result
         Everything that `nacre tune --json` prints. Among the keys are "rows", "batch", "steps", "kept_epoch",
         "stopped_early" and "warnings".
 
@@ -46,7 +47,74 @@ class Tuned:
 
     model: Model
     epochs: list[Epoch]
-    summary: dict[str, Any]
+    summary: Result
+
+    def to_pandas(self, table: str | None = None) -> DataFrame:
+        """Returns a table of `summary` as a DataFrame of pandas.
+
+        Parameters
+        ----------
+        table : str, optional
+            "epochs", or "trained", the tensors that were trained. If left out, the epochs.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each epoch or tensor.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        ValueError
+            There is no table of this name.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nacre
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> labels = np.load("tools/samples/digits_labels.npy")
+        >>> options = {"loss": "softmax_cross_entropy", "epochs": 2, "lr": 1e-3}
+        >>> nacre.tune("tools/samples/digits.onnx", 16 - x[:64], labels[:64], **options).to_pandas()["epoch"].tolist()
+        [1, 2]
+        """
+        return self.summary.to_pandas(table)
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draws the loss of training and validation by epoch.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Axes to draw in. If left out, those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+
+        Examples
+        --------
+        >>> import matplotlib
+        >>> import numpy as np
+        >>> import nacre
+        >>> matplotlib.use("agg")
+        >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
+        >>> labels = np.load("tools/samples/digits_labels.npy")
+        >>> options = {"loss": "softmax_cross_entropy", "epochs": 2, "lr": 1e-3}
+        >>> nacre.tune("tools/samples/digits.onnx", 16 - x[:64], labels[:64], **options).plot().get_xlabel()
+        'epoch'
+        """
+        return self.summary.plot(axes)
+
+    def _repr_html_(self) -> str:
+        return self.summary._repr_html_()
 
 
 @_commands.documented("TuneOptions")
@@ -126,7 +194,7 @@ def tune(
 
 
 @_commands.documented("SearchOptions")
-def search(network: Network, x: object, y: object, **options: Unpack[SearchOptions]) -> dict[str, Any]:
+def search(network: Network, x: object, y: object, **options: Unpack[SearchOptions]) -> Result:
     """Finds, by measuring, the policies of layers that make a network smallest within limits.
 
     Parameters
@@ -143,7 +211,7 @@ def search(network: Network, x: object, y: object, **options: Unpack[SearchOptio
 
     Returns
     -------
-    dict
+    Result
         "map" has the policy of each layer, for `nacre.convert(network, policy_file=map)`. The other keys are those of
         `nacre search --json`: "rows" has each map that was measured, "sensitivity" each layer alone, "reference" the
         first policy.
@@ -174,4 +242,5 @@ def search(network: Network, x: object, y: object, **options: Unpack[SearchOptio
         own = {"data": x, "labels": y, "output": made}
         found = _commands.run_json("search", [folder.network(network)], options, folder, own=own)
         with open(made, encoding="utf-8") as file:
-            return {**found, "map": json.load(file)}
+            found["map"] = json.load(file)
+    return found

@@ -46,6 +46,23 @@ def forms() -> list[dict[str, Any]]:
     return list(_forms()["forms"])
 
 
+def fields() -> list[dict[str, Any]]:
+    """Returns every field of a policy, with the values that it takes.
+
+    Returns
+    -------
+    list of dict
+        One entry for each field: "key" is its name and "expected" says which values it takes.
+
+    Examples
+    --------
+    >>> import nacre
+    >>> nacre.policies.fields()[0]["key"]
+    'variable'
+    """
+    return list(_forms()["fields"])
+
+
 def resolve(policy: str) -> dict[str, Any]:
     """Returns the fields of a policy.
 

@@ -37,6 +37,7 @@ wait
 count python_parity tests/claims/python_parity.sh "$build"  # alone: it builds in the build
 wait
 count federated tests/claims/federated.sh "$build"
+count python_whole tests/claims/python_whole.sh "$build"
 count guides_run tests/claims/guides_run.sh
 count hacking tests/hacking.sh --apply
 for name in docs_site report_in_browser; do count $name bash tests/claims/$name.sh; done

@@ -27,11 +27,17 @@ def models(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Mod
     loaded: nacre.Model = nacre.load(of_bytes.to_bytes())
     loaded.save("m.nacre")
     text: str = nacre.graph(path, stop_after="simplify", policy="float16")
-    size: dict[str, Any] = model.size("arm/m4", train=True)
+    size: nacre.Result = model.size("arm/m4", train=True)
     facts: list[dict[str, Any]] = [model.inspect(target="x86/avx2"), model.check(), model.evaluate(x, y, metric="top1")]
     facts += [model.compare(path, x, sort="execution"), nacre.evaluate([model, loaded], x, y), model.conversion, size]
     facts += [nacre.doctor(), model.firmware("out", target="arm/m4", name="net")]
-    nacre.report([model, loaded], "r.html", data=x, labels=y)
+    page: nacre.Result = nacre.report([model, loaded], "r.html", data=x, labels=y)
+    facts += [page, nacre.compare(model, path, x, csv="c.csv"), nacre.size(path, "arm/m4", train=True)]
+    facts += [nacre.inspect(path, batch=2, html="i.html"), nacre.kernels(set="m4"), model.bench(runs=3, profile=True)]
+    facts += [model.run({"x": x}, top=3, seed=1), model.run(), size.copy()]
+    rows: list[dict[str, Any]] = size.rows("programs")
+    tables: tuple[str, ...] = page.tables
+    print(rows, tables, size.command, size.to_pandas(), size.plot(), model.kernels_header())
     info: nacre.TensorInfo = model.inputs[0]
     shape: tuple[int, ...] = info.shape
     scale: float | None = model.outputs[0].scale
@@ -85,6 +91,9 @@ def trains(model: nacre.Model, x: NDArray[np.float32], y: NDArray[np.int32]) -> 
     by_name: dict[str, NDArray[Any]] = trainer.infer({"x": x})
     print(report.applied, report.loss, taken, answer, by_name, trainer.batch, trainer.loss, trainer.target, trainer.inputs)
     print(trainer.export(network="net.onnx", policy="float16"))
+    exported: nacre.Model = nacre.export(model, "ck", best=True, network="net.onnx")
+    written: nacre.Result = nacre.export_network(exported, "ck", "net.onnx", "tuned.onnx", any_training=True)
+    print(written["tensors"])
     return trainer.export()
 
 
@@ -113,9 +122,10 @@ def whole(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Tune
         code: int | None = error.code
         print(code, error.code_name, error.table, error.index, error.exit_code)
         raise
-    found: dict[str, Any] = nacre.search(path, x, y, budget=3, policies=["float32", "bfloat16"])
+    found: nacre.Result = nacre.search(path, x, y, budget=3, policies=["float32", "bfloat16"])
     fields: dict[str, Any] = policies.resolve("mixed_bfloat16")
     names: list[str] = policies.names()
-    forms: list[dict[str, Any]] = policies.forms()
+    forms: list[dict[str, Any]] = policies.forms() + policies.fields()
+    print(tuned.to_pandas("trained"), tuned.plot())
     print(tuned.model, tuned.epochs, tuned.summary, found, fields, names, forms, nacre.version, nacre.Warning)
     return tuned

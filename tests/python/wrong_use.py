@@ -10,6 +10,9 @@ nacre.convert("net.onnx", stop_after="simplify")  # wrong
 nacre.convert(7)  # wrong
 nacre.convrt("net.onnx")  # wrong
 nacre.load(7)  # wrong
+nacre.compare("a.nacre", "b.nacre")  # wrong
+nacre.load("m").size().to_pandas(1)  # wrong
+nacre.load("m").bench(run=3)  # wrong
 nacre.load("m").evaluate([1], [2], metrc="top1")  # wrong
 nacre.Program(nacre.load("m"))({"x": [1]}).argmax()  # wrong
 nacre.Program(nacre.load("m"))(x=[1])  # wrong
