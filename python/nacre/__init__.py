@@ -35,6 +35,7 @@ from ._infos import Layer, ProgramInfo, TensorInfo
 from ._machine import doctor
 from ._model import Model
 from ._native import version
+from ._profile import Profile, StepTime
 from ._program import Program
 from ._step_report import StepReport
 from ._trainer import Trainer
@@ -46,9 +47,11 @@ __all__ = [
     "Error",
     "Layer",
     "Model",
+    "Profile",
     "Program",
     "ProgramInfo",
     "StepReport",
+    "StepTime",
     "TensorInfo",
     "Trainer",
     "Tuned",

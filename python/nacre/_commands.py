@@ -88,11 +88,7 @@ def run(
         raise ValueError(f"nacre {command}: a path or an option with a null character")
 
     def notice(line: str, wrong: bool) -> None:
-        sentence = folder.without(in_keywords(command, line))
-        if wrong:
-            warn(sentence)
-        else:
-            LOG.info("%s", sentence)
+        tell(folder.without(in_keywords(command, line)), wrong)
 
     bar = None if progress else _notebook_bar()
     try:
@@ -103,6 +99,14 @@ def run(
         if bar:
             bar.clear()
     return folder.without(printed)
+
+
+def tell(sentence: str, wrong: bool) -> None:
+    """Makes a notice of the library a warning if something is wrong, else a record of the logger."""
+    if wrong:
+        warn(sentence)
+    else:
+        LOG.info("%s", sentence)
 
 
 def warn(sentence: str) -> None:
