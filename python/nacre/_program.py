@@ -59,6 +59,9 @@ class Program(ProgramDetails):
     computes. A process that `os.fork` makes can call it if `threads` is 1 and no other thread was in a call; else a
     call raises Error.
 
+    Ctrl-C, or another signal whose handler raises, ends a run of over 20 ms between two steps, and many runs between
+    two of them. Outputs are then undefined, and a stream may be part of a run further: call `start`.
+
     Examples
     --------
     >>> import numpy as np

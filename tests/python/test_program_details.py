@@ -1,11 +1,14 @@
 """Every tensor of a run, and the time of each step: the same as the tool's."""
 
 import dataclasses
+import json
+import os
 
 import numpy as np
 import pytest
 
 import nacre
+from nacre import _native
 
 
 @pytest.fixture(scope="module")
@@ -13,7 +16,20 @@ def program(model):
     return nacre.Program(model, kernels="reference")
 
 
-def test_intermediates_are_the_tensors_that_compare_and_run_see(digits, images, program):
+def test_intermediates_are_the_tensors_that_the_tool_writes(model, tmp_path, program):
+    model.save(tmp_path / "m.nacre")
+    words = ["run", tmp_path / "m.nacre", "--seed=1", "--kernels=reference", f"--all-tensors={tmp_path / 'all'}"]
+    _native.run([os.fsencode(word) for word in words], None, None, lambda line, wrong: None)
+    written = json.loads((tmp_path / "all" / "index.json").read_text())["tensors"]
+    arrays = [np.load(tmp_path / "all" / entry["file"]) for entry in written]
+    tensors = program.intermediates(arrays[0])
+    assert list(tensors) == [entry["name"] for entry in written]
+    for entry, array in zip(written, arrays):
+        assert tensors[entry["name"]].shape == array.shape
+        assert tensors[entry["name"]].tobytes() == array.tobytes()
+
+
+def test_intermediates_are_copies_in_the_order_of_the_steps(images, program):
     x = images[:8]
     tensors = program.intermediates(x)
     assert list(tensors)[0] == "pixels" and list(tensors)[-1] == "probabilities"
