@@ -35,6 +35,7 @@ from ._infos import Layer, ProgramInfo, TensorInfo
 from ._machine import doctor
 from ._model import Model
 from ._native import version
+from ._profile import Profile, StepTime
 from ._program import Program
 from ._reports import compare, export, export_network, inspect, kernels, size
 from ._result import Result
@@ -48,10 +49,12 @@ __all__ = [
     "Error",
     "Layer",
     "Model",
+    "Profile",
     "Program",
     "ProgramInfo",
     "Result",
     "StepReport",
+    "StepTime",
     "TensorInfo",
     "Trainer",
     "Tuned",

@@ -87,11 +87,7 @@ def run(
     def notice(line: str, wrong: bool) -> None:
         if bar:
             bar.hide()
-        sentence = folder.without(in_keywords(command, line))
-        if wrong:
-            warn(sentence)
-        else:
-            LOG.info("%s", sentence)
+        tell(folder.without(in_keywords(command, line)), wrong)
 
     def ended(record: str) -> object:
         assert epoch is not None
@@ -108,6 +104,14 @@ def run(
         if bar:
             bar.clear()
     return folder.without(printed)
+
+
+def tell(sentence: str, wrong: bool) -> None:
+    """Makes a notice of the library a warning if something is wrong, else a record of the logger."""
+    if wrong:
+        warn(sentence)
+    else:
+        LOG.info("%s", sentence)
 
 
 def warn(sentence: str) -> None:

@@ -15,9 +15,9 @@ from ._infos import SMALL_FLOATS, TensorInfo
 Array = NDArray[Any]
 
 
-def views(get: Callable[[int], Array], infos: Sequence[TensorInfo]) -> Callable[[int], Array]:
-    """Returns `get`, changed to return arrays of the elements' type."""
-    return lambda i: view(get(i), infos[i])
+def views(get: Callable[[int], Array], infos: Sequence[TensorInfo]) -> tuple[Array, ...]:
+    """Returns the array get(i) of each tensor, as one of the elements' type."""
+    return tuple(view(get(i), info) for i, info in enumerate(infos))
 
 
 def is_array(value: object) -> bool:
@@ -137,43 +137,59 @@ def runs_of(arrays: Sequence[Array], infos: Sequence[TensorInfo], batch: int) ->
     return counts[0]
 
 
+def bytes_of(array: Array) -> NDArray[np.uint8]:
+    """Returns the bytes of an array in row-major order, without a copy if they lie so."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
 @dataclass
 class Runner:
-    """The memory of a program's tensors, and the call that runs it. run(0) takes the rows that it was compiled for."""
+    """The tensors of a program, and the call that runs it over whole arrays.
+
+    results: the memory of each output. run_all(inputs, outputs, runs, last_rows): takes and fills arrays of bytes.
+    """
 
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
     batch: int
-    input: Callable[[int], Array]
-    output: Callable[[int], Array]
-    run: Callable[[int], None]
+    results: Sequence[Array]
+    run_all: Callable[[list[NDArray[np.uint8]], list[NDArray[np.uint8]], int, int], None]
     quantize_inputs: bool = False
     dequantize_outputs: bool = False
 
     def __call__(self, values: Sequence[object]) -> list[Array]:
-        arrays = [
+        arrays = self.arrays(values)
+        runs, last_rows = runs_of(arrays, self.inputs, self.batch)
+        made = [
+            np.empty(_shape(result, info, runs, last_rows), result.dtype)
+            for result, info in zip(self.results, self.outputs)
+        ]
+        self.run_all(list(map(bytes_of, arrays)), list(map(bytes_of, made)), runs, last_rows)
+        return [real(array, info) for array, info in zip(made, self.outputs)] if self.dequantize_outputs else made
+
+    def arrays(self, values: Sequence[object]) -> list[Array]:
+        """Returns an array of the input's type for each input, from `values` in their order or one dict by name."""
+        return [
             fitted(value, info, quantize=self.quantize_inputs)
             for value, info in zip(named(values, self.inputs, "inputs"), self.inputs)
         ]
-        runs, last_rows = runs_of(arrays, self.inputs, self.batch)
-        places = [self.input(i) for i in range(len(self.inputs))]
-        results = [self.output(i) for i in range(len(self.outputs))]
-        made: list[list[Array]] = [[] for _ in self.outputs]
-        for run in range(runs):
-            rows = last_rows if run == runs - 1 else 0
-            for place, array, info in zip(places, arrays, self.inputs):
-                write(place, array, info, run, self.batch)
-            self.run(rows)
-            for parts, result, info in zip(made, results, self.outputs):
-                parts.append(np.array(result[:rows] if rows and info.rows else result))
-        joined = [self._joined(parts, info) for parts, info in zip(made, self.outputs)]
-        return [real(array, info) for array, info in zip(joined, self.outputs)] if self.dequantize_outputs else joined
 
-    @staticmethod
-    def _joined(parts: list[Array], info: TensorInfo) -> Array:
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if info.rows else np.stack(parts)
+    def arrays_of_one_run(self, values: Sequence[object]) -> list[Array]:
+        """Does as `arrays`. Raises ValueError if the arrays are not for one run of all compiled rows."""
+        arrays = self.arrays(values)
+        runs, last_rows = runs_of(arrays, self.inputs, self.batch)
+        if runs != 1 or last_rows:
+            rows = (runs - 1) * self.batch + (last_rows or self.batch)
+            raise ValueError(f"one run takes {self.batch} rows, not {rows}")
+        return arrays
+
+
+def _shape(result: Array, info: TensorInfo, runs: int, last_rows: int) -> tuple[int, ...]:
+    """Returns the shape that the results of all runs have together: joined by rows, or one after the other."""
+    if info.rows:
+        batch, *row = result.shape
+        return ((runs - 1) * batch + (last_rows or batch), *row)
+    return result.shape if runs == 1 else (runs, *result.shape)
 
 
 def write(place: Array, array: Array, info: TensorInfo, run: int, batch: int) -> None:

@@ -98,9 +98,8 @@ class Trainer(LearnedState, SharedSums):
             inputs,
             outputs,
             about["infer_batch"],
-            views(self._native.infer_input, inputs),
             views(self._native.infer_output, outputs),
-            self._native.run_infer,
+            self._native.run_all,
         )
 
     def accumulate(self, x: object, y: object) -> None:

@@ -4,6 +4,7 @@
 
 #include "python/native/bindings.h"
 #include "python/native/errors.h"
+#include "python/native/program_handle.h"
 #include "python/native/tensors.h"
 #include "tools/base/names.h"
 #include "tools/files/convert_elements.h"
@@ -15,43 +16,48 @@ namespace nb = nanobind;
 namespace nacre::python {
 namespace {
 
-using tools::BoundProgram, tools::LoadedModel;
+using tools::LoadedModel;
 
-Array array_of(nb::handle_t<BoundProgram> self, bool input, uint32_t i) {
-  const auto& bound = nb::cast<const BoundProgram&>(self);
-  const Program& program = bound.program();
+Array array_of(nb::handle_t<ProgramHandle> self, bool input, uint32_t i) {
+  const auto& handle = nb::cast<const ProgramHandle&>(self);
+  const Program& program = handle.program();
   if (i >= (input ? program.input_count() : program.output_count()))
     throw nb::index_error(input ? "no such input" : "no such output");
   const uint32_t tensor = input ? program.view().inputs[i] : program.view().outputs[i];
-  return array_over(program.bytes(tensor), bound.loaded().model().tensors()[tensor], self);
-}
-
-void run(const BoundProgram& bound, uint32_t rows) {
-  const nb::gil_scoped_release unlocked;
-  bound.loaded().require(rows == 0 ? bound.program().run() : bound.program().run_rows(rows));
+  return array_over(program.bytes(tensor), handle.loaded().model().tensors()[tensor], self);
 }
 
 }  // namespace
 
 void add_program(nb::module_& m) {
-  nb::class_<BoundProgram>(m, "Program", "A program with memory of its own.")
+  nb::class_<ProgramHandle> program(m, "Program", "A program with memory of its own.");
+  program
       .def(
           "__init__",
-          [](BoundProgram* self, const LoadedModel& model, uint32_t index, const std::string& kernels,
+          [](ProgramHandle* self, const LoadedModel& model, uint32_t index, const std::string& kernels,
              uint32_t threads) {
             const nb::gil_scoped_release unlocked;
-            new (self) BoundProgram(tools::bind_to_run(model, index, {.kernels = kernels, .threads = threads}));
+            new (self) ProgramHandle{tools::bind_to_run(model, index, {.kernels = kernels, .threads = threads}), {}};
           },
           nb::arg("model"), nb::arg("index"), nb::arg("kernels"), nb::arg("threads"), nb::keep_alive<1, 2>())
       .def(
-          "input", [](nb::handle_t<BoundProgram> self, uint32_t i) { return array_of(self, true, i); }, nb::arg("i"),
+          "input", [](nb::handle_t<ProgramHandle> self, uint32_t i) { return array_of(self, true, i); }, nb::arg("i"),
           nb::sig("def input(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
       .def(
-          "output", [](nb::handle_t<BoundProgram> self, uint32_t i) { return array_of(self, false, i); }, nb::arg("i"),
+          "output", [](nb::handle_t<ProgramHandle> self, uint32_t i) { return array_of(self, false, i); }, nb::arg("i"),
           nb::sig("def output(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
-      .def("run", &run, nb::arg("rows"), "Runs on what stands in the inputs; of rows 0: the compiled batch.")
-      .def("start", [](const BoundProgram& bound) { bound.loaded().require(bound.program().start()); })
-      .def("kernels", [](const BoundProgram& bound) { return text_of(tools::ran_by(bound).kernels); });
+      .def(
+          "run", [](ProgramHandle& self, uint32_t rows) { self.runs.run(self.loaded(), self.program(), rows); },
+          nb::arg("rows"), "Runs on what stands in the inputs; of rows 0: the compiled batch.")
+      .def(
+          "run_all",
+          [](ProgramHandle& self, const nb::list& inputs, const nb::list& outputs, uint64_t runs, uint32_t last_rows) {
+            self.runs.run_all(self.loaded(), self.program(), inputs, outputs, runs, last_rows);
+          },
+          nb::arg("inputs"), nb::arg("outputs"), nb::arg("runs"), nb::arg("last_rows"), nb::sig(kRunAllSignature))
+      .def("start", [](const ProgramHandle& self) { self.loaded().require(self.program().start()); })
+      .def("kernels", [](const ProgramHandle& self) { return text_of(tools::ran_by(self.bound).kernels); });
+  add_details(program);
   m.def(
       "from_float32",
       [](const nb::bytes& x, const std::string& dtype, float scale, int32_t zero, const std::string& name) {

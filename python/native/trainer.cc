@@ -8,6 +8,7 @@
 #include "engine/train/step_sums.h"
 #include "python/native/bindings.h"
 #include "python/native/errors.h"
+#include "python/native/runs.h"
 #include "python/native/tensors.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/tuner/objective.h"
@@ -35,6 +36,7 @@ struct TrainerHandle {
   LoadedTrainer owner;
   std::vector<SumRun> runs;     // stretches of the step block whose numbers join in one way
   std::vector<std::byte> keep;  // memory for accumulate_apart
+  Runs inference;
 
   Trainer& trainer() { return owner.trainer(); }
   const Model& model() const { return owner.loaded().model(); }
@@ -222,13 +224,11 @@ void add_trainer(nb::module_& m) {
       .def("discard", [](TrainerHandle& self) { self.trainer().discard(); })
       .def("start", [](TrainerHandle& self) { self.require(self.trainer().start()); })
       .def(
-          "run_infer",
-          [](TrainerHandle& self, uint32_t rows) {
-            const nb::gil_scoped_release unlocked;
-            const Program& infer = self.trainer().infer();
-            self.require(rows == 0 ? infer.run() : infer.run_rows(rows));
+          "run_all",
+          [](TrainerHandle& self, const nb::list& inputs, const nb::list& outputs, uint64_t runs, uint32_t last_rows) {
+            self.inference.run_all(self.owner.loaded(), self.trainer().infer(), inputs, outputs, runs, last_rows);
           },
-          nb::arg("rows"))
+          nb::arg("inputs"), nb::arg("outputs"), nb::arg("runs"), nb::arg("last_rows"), nb::sig(kRunAllSignature))
       .def("state_tensor", &state_tensor, nb::arg("tensor"),
            nb::sig("def state_tensor(self, tensor: int) -> numpy.typing.NDArray[typing.Any]"))
       .def("restored", [](TrainerHandle& self) { self.require(self.trainer().restored()); })

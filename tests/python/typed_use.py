@@ -61,6 +61,14 @@ def runs(model: nacre.Model, x: NDArray[np.float32]) -> NDArray[Any]:
     program.input("x")[...] = x
     program.run(rows=1)
     program.start()
+    stream: dict[str, NDArray[Any]] = program.stream()
+    program.start(stream)
+    tensors: dict[str, NDArray[Any]] = program.intermediates({"x": x})
+    profile: nacre.Profile = program.profile(x, runs=5)
+    step: nacre.StepTime = profile.steps[0]
+    roof: float | None = step.roof_us
+    print(tensors, profile.median_us, profile.first_us, profile.runs, roof, step.kernel + step.layer + step.op + step.types)
+    print(step.step + step.multiply_accumulates, step.us, step.on_gpu)
     out: NDArray[Any] = program.output(0)
     print(rows, largest, out, program.kernels, program.info.steps, program.inputs, program.outputs)
     return y

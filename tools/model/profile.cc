@@ -34,14 +34,6 @@ using Timing = cuda::Device::Timing;
 // For each step, its time in each run.
 using StepTimes = std::vector<std::vector<double>>;
 
-// Returns which steps the GPU runs.
-std::vector<bool> steps_on_gpu(const Program& program) {
-  std::vector<bool> on_gpu;
-  for (uint32_t step = 0; step < program.view().step_count; ++step)
-    on_gpu.push_back(cuda::Device::name_of(program.kernel(step)) != nullptr);
-  return on_gpu;
-}
-
 // Returns the times of steps [first, last) in one run, by the GPU's clock; for kGraphs the sum of its graphs.
 std::vector<double> timed_on_gpu(const BoundProgram& bound, uint32_t first, uint32_t last, Timing timing) {
   cuda::Device& device = gpu_device();
@@ -77,6 +69,13 @@ struct TimedGpu {
 };
 
 }  // namespace
+
+std::vector<bool> steps_on_gpu(const Program& program) {
+  std::vector<bool> on_gpu;
+  for (uint32_t step = 0; step < program.view().step_count; ++step)
+    on_gpu.push_back(cuda::Device::name_of(program.kernel(step)) != nullptr);
+  return on_gpu;
+}
 
 Profile profile(const BoundProgram& bound, uint64_t runs, const std::function<void()>& write_inputs) {
   const uint32_t steps = bound.program().view().step_count;

@@ -26,6 +26,9 @@ struct Profile {
   uint64_t runs = 0;    // runs that were timed, after as many untimed ones
 };
 
+// Returns for each step whether a GPU runs it.
+std::vector<bool> steps_on_gpu(const Program& program);
+
 // Runs the program `runs` times to warm up, as often as a whole, and as often step by step. The times of single steps
 // include reading the clock. If steps run on the GPU, runs the program as often again by its clock. Then finds the
 // least possible time (roof.h) of each step of the host. Calls write_inputs() before each run.

@@ -63,26 +63,30 @@ std::vector<int> completing_steps(const Model& model, const ProgramView& view) {
   return steps;
 }
 
-void dump_tensors(const BoundProgram& bound, uint32_t program, OutputFiles& files) {
+void run_and_take(const BoundProgram& bound, const std::function<void(uint32_t tensor, int step)>& take) {
+  const ProgramView& view = bound.program().view();
+  const std::vector<int> complete = completing_steps(bound.loaded().model(), view);
+  for (int step = kInputStep; step < int(view.step_count); ++step) {
+    if (step != kInputStep) bound.loaded().require(bound.program().run(uint32_t(step), uint32_t(step) + 1, 0));
+    for (uint32_t i = 0; i < view.tensor_count; ++i)
+      if (complete[i] == step) take(view.first_tensor + i, step);
+  }
+}
+
+void dump_tensors(const BoundProgram& bound, OutputFiles& files) {
   const LoadedModel& loaded = bound.loaded();
-  const ProgramView view = loaded.model().program(program);
-  const std::vector<int> complete = completing_steps(loaded.model(), view);
+  const ProgramView& view = bound.program().view();
   const size_t digits = std::to_string(view.step_count).size();
   Json index = Json::array();
-  for (int step = kInputStep; step < int(view.step_count); ++step) {
-    if (step != kInputStep) loaded.require(bound.program().run(uint32_t(step), uint32_t(step) + 1, 0));
-    for (uint32_t i = 0; i < view.tensor_count; ++i) {
-      if (complete[i] != step) continue;
-      const uint32_t id = view.first_tensor + i;
-      const TensorRecord& r = loaded.model().tensors()[id];
-      const std::string prefix = step == kInputStep ? "input" : fmt::format("{:0{}}", step, digits);
-      const NpyArray array =
-          in_numpy_type({r.element, {r.dims, r.dims + r.rank}, row_major_bytes(r, bound.program().bytes(id).data())});
-      const std::string file =
-          files.add(fmt::format("{}_{}.npy", prefix, file_name_of(loaded.tensor_name(id))), npy_bytes(array));
-      index.push_back(index_entry(loaded, view, id, step, file));
-    }
-  }
+  run_and_take(bound, [&](uint32_t id, int step) {
+    const TensorRecord& r = loaded.model().tensors()[id];
+    const std::string prefix = step == kInputStep ? "input" : fmt::format("{:0{}}", step, digits);
+    const NpyArray array =
+        in_numpy_type({r.element, {r.dims, r.dims + r.rank}, row_major_bytes(r, bound.program().bytes(id).data())});
+    const std::string file =
+        files.add(fmt::format("{}_{}.npy", prefix, file_name_of(loaded.tensor_name(id))), npy_bytes(array));
+    index.push_back(index_entry(loaded, view, id, step, file));
+  });
   const std::string text = Json{{"model", loaded.path()}, {"tensors", index}}.dump(1) + "\n";
   files.add("index.json", {text.begin(), text.end()});
 }

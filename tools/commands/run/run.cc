@@ -300,7 +300,7 @@ void run(const RunOptions& options, const CommandFiles& given) {
   if (options.dequantize_outputs) dequantize(outputs);
   if (tensor_files) {
     begin(bound, inputs);
-    dump_tensors(bound, program, *tensor_files);
+    dump_tensors(bound, *tensor_files);
   }
   if (output_files) add_files(options, outputs, *output_files);
   require_no_input(given, "--all-tensors", tensor_files);
