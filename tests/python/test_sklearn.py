@@ -250,6 +250,30 @@ def test_a_network_is_fine_tuned(digits, inverted, kind):
     np.testing.assert_allclose(fitted.predict_proba(judged_x).sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{"train_last": 1}, {"lora": 2}], ids=["train_last", "lora"])
+def test_a_model_that_trains_brings_its_options(digits, inverted, options):
+    x, _, y, _ = inverted
+    trains = nacre.convert(digits, train="softmax_cross_entropy", optimizer="adam", batch=16, **options)
+    fitted = NacreClassifier(trains, max_iter=5, random_state=0).fit(x, y)
+    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0]
+    learned = nacre.Trainer(trains).parameters()
+    assert sorted(fitted._training.trainer.parameters()) == sorted(learned)
+    other = pickle.loads(pickle.dumps(fitted))
+    assert other.partial_fit(x, y).model_ == fitted.partial_fit(x, y).model_
+
+
+def test_a_model_in_keras_is_fine_tuned(pixels):
+    keras = pytest.importorskip("keras")
+    x, judged_x, y, judged_y = pixels
+    layers = [keras.layers.Input((8, 8, 1)), keras.layers.Flatten(), keras.layers.Dense(32, activation="relu")]
+    network = keras.Sequential([*layers, keras.layers.Dense(10, activation="softmax")])
+    estimator = NacreClassifier(network, max_iter=20, random_state=0)
+    fitted, cloned = estimator.fit(x, y), clone(estimator).fit(x, y)
+    assert fitted.score(judged_x, judged_y) > 0.9
+    np.testing.assert_array_equal(cloned.predict_proba(judged_x), fitted.predict_proba(judged_x))
+    assert fitted.convert(policy="float16").layers[1].policy == "float16"
+
+
 def test_rows_in_the_shape_of_the_network_are_taken(digits, inverted):
     x, _, y, _ = inverted
     flat = NacreClassifier(digits, max_iter=1, random_state=0).fit(x, y)
