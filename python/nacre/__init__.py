@@ -6,8 +6,8 @@ Attributes
 ----------
 version : str
     Version of the package and of the library.
-flower, keras, mpi
-    Modules that need Flower, Keras or mpi4py. The first use imports them.
+flower, keras, mpi, sklearn
+    Modules that need Flower, Keras, mpi4py or scikit-learn. The first use imports them.
 
 Notes
 -----
@@ -118,11 +118,12 @@ if TYPE_CHECKING:
     from . import flower as flower
     from . import keras as keras
     from . import mpi as mpi
+    from . import sklearn as sklearn
 else:
 
     def __getattr__(name: str) -> object:
-        if name in ("flower", "keras", "mpi"):
+        if name in ("flower", "keras", "mpi", "sklearn"):
             import importlib
 
-            return importlib.import_module(f"nacre.{name}")  # imports Flower, Keras or mpi4py, which takes seconds
+            return importlib.import_module(f"nacre.{name}")  # imports its package, which takes seconds
         raise AttributeError(f"module 'nacre' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _checked, _commands, _native
+from . import _checked, _commands, _native, _progress
 from ._calls import Calls
 from ._infos import TensorInfo, tensor_info
 from ._profile import Profile, profile_of

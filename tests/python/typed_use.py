@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 import nacre
 import nacre.mpi
+import nacre.sklearn
 from nacre import policies
 
 
@@ -97,7 +98,9 @@ def trains(model: nacre.Model, x: NDArray[np.float32], y: NDArray[np.int32]) -> 
     taken: dict[str, Any] = trainer.load("ck", any_training=True)
     answer: NDArray[Any] = trainer.infer(x)
     by_name: dict[str, NDArray[Any]] = trainer.infer({"x": x})
-    print(report.applied, report.loss, taken, answer, by_name, trainer.batch, trainer.loss, trainer.target, trainer.inputs)
+    print(
+        report.applied, report.loss, taken, answer, by_name, trainer.batch, trainer.loss, trainer.target, trainer.inputs
+    )
     print(trainer.export(network="net.onnx", policy="float16"))
     exported: nacre.Model = nacre.export(model, "ck", best=True, network="net.onnx")
     written: nacre.Result = nacre.export_network(exported, "ck", "net.onnx", "tuned.onnx", any_training=True)
@@ -113,6 +116,18 @@ def on_ranks(trainer: nacre.Trainer, x: NDArray[np.float32], y: NDArray[np.int32
     ranks.close()
     print(ranks.rank + ranks.count)
     return report.loss
+
+
+def estimators(path: str, x: NDArray[np.float64], y: NDArray[np.int64]) -> nacre.Model:
+    classifier = nacre.sklearn.NacreClassifier(path, policy="mixed_float16", max_iter=5, random_state=0)
+    fitted: nacre.sklearn.NacreClassifier = classifier.fit(x, y).partial_fit(x, y, classes=[0, 1])
+    labels: NDArray[Any] = fitted.predict(x)
+    probabilities: NDArray[Any] = fitted.predict_proba(x)
+    regressor = nacre.sklearn.NacreRegressor(loss="huber", hidden_layer_sizes=(8, 8), early_stopping=True, threads=2)
+    numbers: NDArray[Any] = regressor.fit(x, y).partial_fit(x, y).predict(x)
+    print(labels, probabilities, numbers, fitted.n_iter_, fitted.loss_curve_, fitted.model_)
+    made: nacre.Model = fitted.convert(policy="int8/static_from_float32", calibrate=x, target="arm/m4")
+    return made
 
 
 def whole(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Tuned:

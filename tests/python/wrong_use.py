@@ -23,3 +23,6 @@ nacre.Program("net.nacre")  # wrong
 nacre.Trainer(nacre.load("m"), thread=2)  # wrong
 nacre.tune("net.onnx", [1], [2], callback=3)  # wrong
 nacre.mpi.Ranks("train.nacre")  # wrong
+nacre.sklearn.NacreClassifier(polcy="float16")  # wrong
+nacre.sklearn.NacreRegressor(max_iter="10")  # wrong
+nacre.sklearn.NacreRegressor().fit([[1]], [1]).convert(polcy="float16")  # wrong
