@@ -73,7 +73,7 @@ def conversions(tool, shared, scratch):
         if network.parent == samples and "static" in policy:
             words += ["--calibrate", str(samples / "digits_images.npy"), "--cast-samples"]
         yield words
-        yield words + ["--train", "softmax_cross_entropy", "--optimizer", "adam", "--lr", "0.01", "--batch", "4"]
+        yield words + ["--train", "softmax_cross_entropy", "--optimizer", "adam", "--batch", "4"]
 
 
 def refusals(tool, shared):

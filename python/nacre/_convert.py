@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-from . import _commands, _files, _native, _report_page
+from . import _commands, _files, _native
 from ._files import Network
 from ._keywords import ConvertOptions, EvalOptions, GraphOptions, ReportOptions
 from ._model import Model
@@ -217,9 +217,8 @@ def report(
     Returns
     -------
     Result
-        "page" is the path and "file_bytes" the size of the page, "tables" has the page's tables by their captions.
-        Cells that are numbers are numbers, those with "%" or "dB" behind them too. If `output` is no regular file, only
-        "page" is there.
+        "page" is the path of the page. "models" has the bytes of each model, its "profile", and its "comparison" with the
+        first model, which is the result of `nacre.compare`. "evaluation" is that of `nacre.evaluate`.
 
     Raises
     ------
@@ -237,7 +236,7 @@ def report(
     >>> x = np.load("tools/samples/digits_images.npy").astype(np.float32)
     >>> models = [nacre.convert("tools/samples/digits.onnx", policy=policy) for policy in ("float32", "bfloat16")]
     >>> made = nacre.report(models, "report.html", data=x[:10])
-    >>> open("report.html").read(15), [row["weight bytes"] for row in made.rows()]
+    >>> open("report.html").read(15), [row["weight_bytes"] for row in made.rows()]
     ('<!DOCTYPE html>', [82616, 41316])
     """
     listed = _several(models)
@@ -246,8 +245,7 @@ def report(
             paths = [folder.network(listed[0])]
         else:
             paths = [model_file(model, folder) for model in listed]
-        _commands.run("report", paths, options, folder, own={"output": output})
-    return _report_page.result_of(os.fsdecode(output))
+        return _commands.run_json("report", paths, options, folder, own={"output": output})
 
 
 def _several(models: Model | Network | Iterable[Model | Network]) -> list[Any]:

@@ -174,15 +174,10 @@ def _firmware(values: Values, tables: Mapping[str, Rows], axes: Any) -> None:
 
 
 def _report(values: Values, tables: Mapping[str, Rows], axes: Any) -> None:
-    name, rows = next(iter(tables.items()))
-    columns = list(rows[0])
-    if "file bytes" in columns[2:]:  # after the model's name and its score
-        _points(axes, rows, "file bytes", columns[1], [row["model"] for row in rows], f"{columns[1]} against bytes")
-        return
-    sizes = {column: [row[column] or 0 for row in rows] for column in columns if column.endswith(" bytes")}
-    if not sizes:
-        raise ValueError("this page has no table of bytes to draw")
-    _bars(axes, [row[columns[0]] for row in rows], sizes, "bytes", name)
+    if "evaluation" in values:
+        return _eval(values["evaluation"], {"models": tables["models"]}, axes)
+    sizes = {key: [row[key] for row in tables["models"]] for key in ("weight_bytes", "arena_bytes")}
+    _bars(axes, [row["model"] for row in tables["models"]], sizes, "bytes", "bytes of weights and arena")
 
 
 _PLOTS: dict[str, Callable[[Values, Mapping[str, Rows], Any], None]] = {

@@ -127,7 +127,23 @@ def _kernels(values: Values) -> dict[str, Rows]:
 
 
 def _report(values: Values) -> dict[str, Rows]:
-    return {name: [dict(row) for row in rows] for name, rows in values["tables"].items()}
+    judged = values.get("evaluation", {}).get("models", [{}] * len(values["models"]))
+    lists = {"tensors": "comparison", "outputs": "comparison", "steps": "profile", "ops": "profile"}
+    return {
+        "models": [
+            {key: value for key, value in (model | score).items() if key not in ("profile", "comparison")}
+            | {"model": model["model"]}
+            for model, score in zip(values["models"], judged)
+        ],
+        **{
+            name: [
+                {"model": model["model"], **flat(entry)}
+                for model in values["models"]
+                for entry in model.get(part, {}).get(name, [])
+            ]
+            for name, part in lists.items()
+        },
+    }
 
 
 def _firmware(values: Values) -> dict[str, Rows]:
