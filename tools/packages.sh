@@ -17,6 +17,7 @@ packages_of() {
     tests) echo ccache libgtest-dev libbenchmark-dev xz-utils faketime cmake pkg-config clang-19 groff-base zsh fish ;;
     firmware) echo gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm \
                    gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc clang-19 cmake make ;;
+    debian) echo debhelper dpkg-dev lintian fakeroot ;;
     wheels) echo ccache cmake make dpkg-dev unicode-data ;;
     arm) echo g++-aarch64-linux-gnu g++-arm-linux-gnueabihf qemu-user ;;
     fuzz) echo clang-19 libclang-rt-19-dev lld ;;
@@ -29,7 +30,7 @@ packages_of() {
     python) echo python3-dev ;;
     docs) echo groff-base doxygen ;;
     *)
-      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, wheels, xnnpack, gemm_peers, mpi, peers, browser, python or docs" >&2
+      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, debian, wheels, xnnpack, gemm_peers, mpi, peers, browser, python or docs" >&2
       return 1
       ;;
   esac

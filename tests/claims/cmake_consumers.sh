@@ -230,6 +230,7 @@ says() {
 }
 says 'flatc or .* was not found; install flatbuffers-compiler' -DNACRE_FLATC=0
 says 'NACRE_X86_TIERS=avx1024 is no tier: give none, all, native, runnable, avx2' -DNACRE_X86_TIERS=avx1024
+says 'NACRE_PORTS=threads,x87 has x87, which is no port: give all, or x86' -DNACRE_PORTS=threads,x87
 says 'NACRE_CUDA=ON needs nvcc' -DNACRE_X86_TIERS=none -DNACRE_CUDA=ON -DNACRE_NVCC=0
 if [ "$port" = x86 ]; then says '.* asks for this machine.s tiers in a build for another one' -DNACRE_X86_TIERS=native -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=x86_64; fi
 
