@@ -28,6 +28,7 @@ from ._sklearn_training import Stopping, Training, told
 from ._tensors import Array
 
 _MOST = 2**31 - 1
+_POLICY_OPTIONS = {"policy", "policy_file", "rewrite"}  # options of nacre.convert that give every layer a policy
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
@@ -131,7 +132,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
         Parameters
         ----------
         **options
-            Options of `nacre.convert`. `calibrate` takes rows as X of `fit`.
+            Options of `nacre.convert`. `calibrate` takes rows as X of `fit`. Without `policy`, `policy_file` and
+            `rewrite` the policy is that of the fit.
 
         Returns
         -------
@@ -167,6 +169,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
         calibrate = options.get("calibrate")
         if calibrate is not None and not isinstance(calibrate, (str, os.PathLike)):
             options["calibrate"] = self._new_rows(calibrate)
+        if not _POLICY_OPTIONS.intersection(options):
+            options["policy"] = self.policy
         return convert(trained_file(self._training.trainer, self._network), **options)
 
     def _checked(self, X: object, y: object, begins: bool) -> tuple[Array, Array]:  # noqa: N803

@@ -86,7 +86,7 @@ class NacreClassifier(base.ClassifierMixin, Estimator):  # type: ignore[misc, un
     validation_scores_ : list of float or None
         Accuracy on the validation rows after each epoch, with `early_stopping`.
     model_ : Model
-        The trained network for inference; `model_.save(path)` writes the file for a device.
+        The trained network for inference, compiled for `batch_size` rows. `convert` makes the model for a device.
 
     Notes
     -----
@@ -273,7 +273,7 @@ class NacreRegressor(base.RegressorMixin, Estimator):  # type: ignore[misc, unus
     validation_scores_ : list of float or None
         R2 on the validation rows after each epoch, with `early_stopping`.
     model_ : Model
-        The trained network for inference; `model_.save(path)` writes the file for a device.
+        The trained network for inference, compiled for `batch_size` rows. `convert` makes the model for a device.
 
     Notes
     -----

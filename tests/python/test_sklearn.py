@@ -165,6 +165,13 @@ def test_the_trained_network_converts_for_a_device(pixels):
     assert np.mean(predicted == fitted.predict(judged_x)) > 0.98
 
 
+def test_the_converted_network_has_the_policy_of_the_fit(iris):
+    x, y = iris
+    fitted = NacreClassifier(policy="mixed_bfloat16", max_iter=2).fit(x, y)
+    for options, policy in (({"target": "arm/m4"}, "mixed_bfloat16"), ({"policy": "float32"}, "float32")):
+        assert {layer.policy for layer in fitted.convert(**options).layers if layer.op == "Gemm"} == {policy}
+
+
 def test_labels_are_of_any_type(iris):
     x, y = iris
     names = np.array(["setosa", "versicolor", "virginica"], dtype=object)[y]
