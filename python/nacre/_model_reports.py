@@ -50,7 +50,9 @@ class ModelReports:
         >>> size["machine"], size["programs"][0]["entry"]
         ('arm/m4', 'infer')
         """
-        return self._json("size", own={"target": target, "train": train})
+        from ._reports import size  # imports Model, whose base this class is
+
+        return size(self, target, train=train)  # type: ignore[arg-type]
 
     @_commands.documented("InspectOptions")
     def inspect(self, **options: Unpack[InspectOptions]) -> Result:
@@ -81,7 +83,9 @@ class ModelReports:
         >>> model.inspect()["file_bytes"] == len(model.to_bytes())
         True
         """
-        return self._json("inspect", options, without=("steps", "svg"))
+        from ._reports import inspect  # imports Model, whose base this class is
+
+        return inspect(self, **options)  # type: ignore[arg-type]
 
     def summary(self, *, steps: bool = False) -> str:
         """Returns the text that `nacre inspect` prints: layers, types, policies, costs and memory.
@@ -186,11 +190,9 @@ class ModelReports:
         >>> small.compare("tools/samples/digits.onnx", x[:20])["outputs"][0]["sqnr_db"] > 20
         True
         """
-        from ._convert import model_file  # imports Model, whose base this class is
+        from ._reports import compare  # imports Model, whose base this class is
 
-        with _files.Folder() as folder:
-            first = model_file(reference, folder)
-            return _commands.run_json("compare", [first, self._file(folder)], options, folder, own={"data": x})
+        return compare(reference, self, x, **options)  # type: ignore[arg-type]
 
     @_commands.documented("EvalOptions")
     def evaluate(self, x: object, y: object, **options: Unpack[EvalOptions]) -> Result:

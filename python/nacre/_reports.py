@@ -128,7 +128,7 @@ def inspect(model: Model | Network, **options: Unpack[InspectFileOptions]) -> Re
     """
     with _files.Folder() as folder:
         path = model._file(folder) if isinstance(model, Model) else folder.network(model)
-        return _commands.run_json("inspect", [path], options, folder)
+        return _commands.run_json("inspect", [path], options, folder, without=("steps", "svg"))
 
 
 @_commands.documented("KernelsOptions")

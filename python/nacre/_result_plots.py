@@ -81,6 +81,7 @@ def _compare(values: Values, tables: Mapping[str, Rows], axes: Any) -> None:
     if not rows:
         rows = tables["outputs"]
     names = [row.get("layer") or row.get("name") for row in rows]
+    # relative error = |b - a| / |a| = 10^(-SQNR / 20), over all elements of a tensor
     noise = [0.0 if row["sqnr_db"] is None else 10 ** (-row["sqnr_db"] / 20) for row in rows]
     title = f"error by layer: {values['b']} against {values['a']}"
     _bars(axes, names, {"error": noise}, "relative error (RMS)", title)

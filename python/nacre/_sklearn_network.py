@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from . import _commands, _files
+from . import _files
 from ._convert import convert
+from ._files import Network
 from ._infos import SMALL_FLOATS
 from ._model import Model
+from ._reports import export_network
 from ._trainer import Trainer
 
 # Names of scikit-learn's MLPClassifier first, each with the operator of ONNX; "identity" needs none.
@@ -23,7 +25,6 @@ ACTIVATIONS = {
     "gelu": "Gelu",
     "softplus": "Softplus",
 }
-_KERAS_FILES = (b"PK\3\4", b"\x89HDF")  # first bytes of .keras and of .h5
 _OPSET, _IR_VERSION = 20, 9  # Gelu is an operator since opset 20
 
 
@@ -86,16 +87,11 @@ def gives_probabilities(model: Model) -> bool:
     return bool(ops) and ops[-1] == "softmax"
 
 
-def trained_file(trainer: Trainer, network: Any) -> bytes:
+def trained_file(trainer: Trainer, network: Network) -> bytes:
     """Returns the network's own file, ONNX or Keras, with the numbers that the trainer has learned."""
     with _files.Folder() as folder:
-        checkpoint, source = folder.path("checkpoint"), folder.network(network)
+        checkpoint, made = folder.path("checkpoint"), folder.path("trained")
         trainer.save(checkpoint)
-        with open(source, "rb") as file:
-            keras = file.read(4) in _KERAS_FILES
-        made = folder.path("trained.keras" if keras else "trained.onnx")
-        model = folder.write(trainer.model.name, trainer.model.to_bytes())
-        own = {"checkpoint": checkpoint, "network": source, "output": made, "keras" if keras else "onnx": True}
-        _commands.run_json("export", [model], {}, folder, own=own)
+        export_network(trainer.model, checkpoint, network, made)
         with open(made, "rb") as file:
             return file.read()

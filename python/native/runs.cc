@@ -49,6 +49,7 @@ void Runs::run(const tools::LoadedModel& model, const Program& program, uint32_t
     model.require(program.run(step, step + 1, rows));
     signals.check();
   }
+  // time of the compiled batch = time of these rows * batch / rows
   whole_ = (Signals::Clock::now() - start) * view.batch < kLongestWhole * (rows == 0 ? view.batch : rows);
 }
 

@@ -61,18 +61,18 @@ for deb in build/*.deb; do
   case $deb in
     *-dbgsym_*) continue ;;
   esac
-  dpkg-deb -x "$deb" "$work/root"
+  dpkg-deb -x "$deb" "$work/installed"
   bytes+="$(basename "$deb") $(stat -c %s "$deb") bytes, "
-  [ -f "$work/root/usr/share/doc/$(dpkg-deb -f "$deb" Package)/copyright" ] || fail "$deb has no copyright"
+  [ -f "$work/installed/usr/share/doc/$(dpkg-deb -f "$deb" Package)/copyright" ] || fail "$deb has no copyright"
 done
 for file in bin/nacre share/man/man1/nacre-convert.1.gz share/bash-completion/completions/nacre include/nacre/nacre_c.h; do
-  [ -f "$work/root/usr/$file" ] || fail "the packages lack usr/$file"
+  [ -f "$work/installed/usr/$file" ] || fail "the packages lack usr/$file"
 done
 apt-get -s -o Dir::State::status=/var/lib/dpkg/status install ./build/nacre_*.deb ./build/libnacre-dev_*.deb >"$work/said" 2>&1 || fail "apt-get would not install the packages"
 
 mkdir "$work/files"
 cd "$work/files"
-nacre=$work/root/usr/bin/nacre
+nacre=$work/installed/usr/bin/nacre
 "$nacre" convert "$root/tools/samples/digits.onnx" -o plain.nacre >"$work/said" 2>&1 || fail "the command does not convert"
 python3 -c '
 import struct, sys
@@ -80,8 +80,8 @@ data = open(sys.argv[1] + "/tools/samples/digits_images.npy", "rb").read()
 first = 10 + int.from_bytes(data[8:10], "little")  # skips the header
 sys.stdout.buffer.write(struct.pack("<64f", *data[first:first + 64]))' "$root" >image.bin
 { awk '$0 == "```c" {on = 1; next} $0 == "```" {on = 0} on' "$root/README.md"; cat "$root/tests/claims/readme_classify.c"; } >bind.c
-PKG_CONFIG_PATH=$(dirname "$(find "$work/root" -name nacre.pc)")
-export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR=$work/root
+PKG_CONFIG_PATH=$(dirname "$(find "$work/installed" -name nacre.pc)")
+export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR=$work/installed
 cc -o bind bind.c $(pkg-config --cflags --libs nacre-x86 nacre-threads) 2>"$work/said" || fail "README's program of C does not link the package"
 [ "$(./bind | wc -l)" -eq 10 ] || fail "README's program of C prints other than ten scores"
 echo "CLAIM debian_package shown: nacre $package of $version.orig.tar.gz in $took s without a network (tiers $NACRE_X86_TIERS, ${NACRE_DEBIAN_FLAGS:-no} flags of Debian): ${bytes}lintian: 0 errors," \
