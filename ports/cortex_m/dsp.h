@@ -1,5 +1,6 @@
-// The instructions of ARM's DSP extension (Cortex-M4, -M7, -M33, -M55) that the kernels use, named by what they do.
-// Without the extension they are plain C++, so that any little-endian machine runs and tests these kernels.
+// Instructions that the kernels use, named by what they do: those of ARM's DSP extension (Cortex-M4, -M7, -M55, most
+// -M33), and LDRD, LDM and SSAT. Without the extension they are plain C++, so that any little-endian machine runs and
+// tests these kernels.
 #pragma once
 
 #include <bit>

@@ -34,7 +34,7 @@ class CommandsWithFiles {
   Words least_line(const std::string& command, const std::set<std::string>& without);
   // Returns a command in which this option, whose condition says `fact`, has no effect; empty if none is known.
   Words line_without_condition(const std::string& command, const std::string& option, const std::string& fact);
-  // Commands with an option that has no effect because of what the files hold.
+  // Commands with an option that has no effect because of the other options, or of what the files hold.
   const std::vector<IdleLine>& idle_lines() const { return idle_; }
 
   std::vector<std::string> inputs_of(const std::string& command) const;                  // paths of its input files

@@ -23,7 +23,7 @@ import sys
 from playwright.sync_api import sync_playwright
 
 WIDTHS, SCHEMES = (400, 1100, 1400, 1900), ("light", "dark")
-SHOWN = ("report_policies", "inspect_digits_int8", "tune")  # pages whose screenshots are kept
+SHOWN = ("report_policies", "inspect_digits_int8", "tune")  # pages with screenshots in all folders, and keys tried at 400 pixels
 NAMED = {"button", "link", "img", "image", "textbox", "searchbox", "tab", "tabpanel", "tablist", "region", "table", "toolbar", "navigation",
          "graphics-document", "group", "figure", "checkbox", "combobox"}
 faults, counts = [], collections.Counter()

@@ -39,7 +39,7 @@ void touch(const flatbuffers::Vector<uint8_t>* v) {
   touched = touched + sum;
 }
 
-// Reads to its last byte everything that tools read from a verified FlatBuffer.
+// Checks the FlatBuffer with the generated Verifier. Then reads all its strings and golden bytes, to the last byte.
 void walk(const Model& model) {
   const schema::Model& root = *model.root();
   const std::span<const std::byte> bytes = model.bytes();

@@ -59,7 +59,8 @@ struct SeparateStep {
   }
 };
 
-// Returns the kernel of either set that takes these operands, or null.
+// Returns the first kernel of either set whose roles and element types fit these operands, or null. Shapes and words
+// are not checked.
 inline const KernelEntry* find_entry(Op op, const std::vector<Operand>& operands) {
   for (const KernelSet* set : {&reference::training_kernels(), &reference::kernels()})
     for (const KernelEntry* entry : set->entries) {

@@ -7,7 +7,8 @@ import pytest
 
 import nacre
 
-# A shell starts what it runs in the background with interrupts ignored; Python then raises no KeyboardInterrupt.
+# A shell without job control, such as a script, starts what it runs in the background with SIGINT ignored. Python then
+# raises no KeyboardInterrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "tools" / "samples"

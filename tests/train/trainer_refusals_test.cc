@@ -13,8 +13,8 @@ namespace {
 
 uint32_t counter(const Training& t, size_t i) { return t.get<uint32_t>(kCounters)[i]; }
 
-// Sets the bias of another class than the labels' to 3e38. Each sample's loss is finite, but their sum is not, and no
-// gradient exceeds the loss scale.
+// Sets the bias of another class than the labels' to 3e38. Each sample's loss is finite, but their sum is not.
+// Gradients stay finite: each of the logits' is at most the loss scale.
 void make_the_loss_infinite(Training& t, Batch& batch) {
   const float bias[kClasses] = {0, 3e38f, 0};
   std::memcpy(t.trainer.state().data() + t.model.tensors()[kB].offset, bias, sizeof bias);

@@ -15,7 +15,8 @@
 
 namespace nacre::tools {
 
-// The sum of one parameter's gradients, which the update program reads.
+// A trained parameter and the sum of its gradients, which the update program reads. With --update immediate there is no
+// such sum, and `gradient` is not used.
 struct GradientOf {
   std::string parameter, gradient;  // names of the state value and of the step value
   std::vector<std::string> layers;  // the layers that read the parameter

@@ -54,7 +54,7 @@ class UpdateSteps {
   const TrainingOptions& options_;
   std::shared_ptr<const SourceTraining> saved_;  // the source's settings and optimizer state, or null
   bool resumes_ = false;                         // whether this optimizer continues from it
-  float losses_of_sample_ = 1;                   // number of losses of which the loss is the mean
+  float losses_of_sample_ = 1;                   // losses in one sample, whose mean the loss step takes
   ElementType sums_;
   std::map<std::string, Value> source_;       // persistent values of `shared`
   std::map<std::string, std::string> roots_;  // by alias among them: its root

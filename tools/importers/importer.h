@@ -55,8 +55,9 @@ Format sniff(std::span<const uint8_t> bytes);
 // Returns whether the file's first bytes may begin a network's file or a Git LFS pointer, and no model file.
 bool is_network(const std::string& path);
 
-// Returns the files that import_network would read: `path` and the external data of an ONNX file. If it exists, the
-// list also has the weights file beside a Keras configuration, or the configuration beside Keras weights.
+// Returns the files that import_network may read: `path` and the external data of an ONNX file. If it exists, the list
+// also has the weights file beside a Keras configuration, or the configuration beside an HDF5 file, even if that file
+// holds its own.
 std::vector<std::string> files_of_network(const std::string& path);
 
 // Reads the file and calls the importer of its format.

@@ -259,8 +259,8 @@ void judge_codes(Work& work, const LoadedModel& model) {
     warn(fmt::format("policy: and {} more, which nacre compare lists", counted(work.damaged.size() - kMost, "layer")));
 }
 
-// Counts the steps of a microcontroller that the reference kernels run because of --rounding. Its fast kernels that
-// round integers do so by the rule "double" alone.
+// Notes how many steps of a microcontroller run on reference kernels because of --rounding, at most. Its fast kernels
+// that round integers do so by the rule "double" alone, and some of these steps they would refuse under that rule too.
 void note_rounding(const ConvertOptions& options, const LoadedModel& model) {
   for (uint32_t i = 0; i < options.targets.size(); ++i) {
     const std::string& target = options.targets[i];

@@ -387,7 +387,7 @@ class Importer {
   std::map<std::string, ValueId> variables_;  // by path in the file, and form
   std::map<ValueId, ValueId> masks_;
   std::set<ValueId> taken_, nested_;
-  std::map<std::string, std::pair<int64_t, std::vector<ValueId>>> forms_;  // by path: elements, constants made
+  std::map<std::string, std::pair<int64_t, std::vector<ValueId>>> forms_;  // by variable: elements, its constants
   std::set<std::string> unfrozen_;                                         // patterns that matched a frozen layer
   bool all_frozen_ = false, model_frozen_ = false;  // true if the file, or the model that is being read, is frozen
   std::map<std::string, float> kernel_amaxes_;      // by variable

@@ -36,10 +36,10 @@ namespace nacre::tools::onnx_import {
 
 class FileWalk;
 
-// Counts the random numbers of ops/random.cc.
+// State that the random steps of ops/random.cc share.
 struct Draws {
   ValueId runs = kNone;  // the value that counts runs; kNone if nothing reads it
-  int steps = 0;
+  int steps = 0;         // random steps so far: numbers the next one
 };
 
 std::vector<int64_t> channels_last_dims(const std::vector<int64_t>& dims);

@@ -31,8 +31,8 @@ ValueId whole_input(Importer& importer, const Operation& op, size_t i) {
   return id;
 }
 
-// Returns a table for rows of real numbers or of codes. Bools become 0 and 1. Stored integers of at most 2^24 become
-// float32.
+// Returns input i as a table of which rows are taken. float32 and codes with a scale stay as they are. Bools become 0
+// and 1, stored int32 and int64 of magnitude at most 2^24 float32. Refuses other types.
 ValueId table_input(Importer& importer, Operation& op, Steps& s, size_t i) {
   const ValueId x = importer.input(op, i);
   const Value& v = importer.value(x);
