@@ -27,6 +27,14 @@ for target in "${targets[@]}"; do
   process[$target]=$!
 done
 
+# Prints the input of a finding as lines of base64, so that a log alone is enough: | base64 -d | gunzip gives the file.
+show_input() {
+  local input
+  input=$(sed -n 's/.*Test unit written to //p' "$1" | tail -n 1)
+  [ -f "$input" ] || return 0
+  gzip -9nc "$input" | base64 -w 240 | head -n 16 | sed "s/^/FAILED INPUT ${input##*/}: /" | cut -c1-300
+}
+
 passed=0 failed=0
 for target in "${targets[@]}"; do
   out=$work/$target.log
@@ -37,7 +45,8 @@ for target in "${targets[@]}"; do
   else
     grep -E 'ERROR|runtime error|broken promise|Test unit written|SUMMARY' "$out" | head -n 8
     tail -n 5 "$out"
-    echo "fuzz_$target: FAILED, the whole log is in $out"
+    echo "fuzz_$target: FAILED, $(grep -m 1 -E 'SUMMARY|runtime error|terminate called' "$out" | cut -c1-200); the whole log is in $out"
+    show_input "$out"
     failed=$((failed + 1))
   fi
 done

@@ -21,6 +21,7 @@
 #include "engine/ops/op.h"
 #include "tools/base/budget.h"
 #include "tools/base/names.h"
+#include "tools/base/product.h"
 #include "tools/graph/name_index.h"
 
 namespace nacre::tools {
@@ -93,11 +94,7 @@ struct Value {
   bool constant() const { return data != nullptr; }
   // Returns whether the model holds the value between runs.
   bool persists() const { return !constant() && region != Region::kArena && region != Region::kWeights; }
-  int64_t elements() const {
-    int64_t product = 1;
-    for (int64_t d : dims) product *= d;
-    return product;
-  }
+  int64_t elements() const { return product_of(dims); }
 };
 
 // Moments of a matmul's inputs over calibration samples, from which weights are fitted. One output is the product of

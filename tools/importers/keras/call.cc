@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/ops/unary.h"
+#include "tools/base/product.h"
 #include "tools/importers/keras/settings.h"
 #include "tools/importers/shared/ignored_settings.h"
 
@@ -304,8 +305,9 @@ ValueId Call::stored(const Json& array) const {
 }
 
 void Call::spend(int64_t elements) const {
-  importer->graph().budget.take(uint64_t(elements) * sizeof(float), importer->name() + ": " + path,
-                                "a constant of this layer", "give a network without it");
+  importer->graph().budget.take(uint64_t(product_of({{elements, int64_t{sizeof(float)}}})),
+                                importer->name() + ": " + path, "a constant of this layer",
+                                "give a network without it");
 }
 
 ValueId Call::constant(const std::string& label, std::vector<int64_t> of, const std::vector<float>& numbers) const {
@@ -345,10 +347,7 @@ ValueId Call::variable(size_t i, const std::string& label, const std::string& fo
     if (d < 1 || d > kMostSize) bad(label + " is stored with shape " + dims_text(stored.dims));
   std::vector<float> numbers = stored.reals();
   if (make) numbers = make(numbers);
-  int64_t elements = 1;
-  for (const int64_t d : of)
-    if (__builtin_mul_overflow(elements, d, &elements)) elements = -1;
-  if (int64_t(numbers.size()) != elements)
+  if (int64_t(numbers.size()) != product_of(of))
     bad(label + " is stored with shape " + dims_text(stored.dims) + ", " + dims_text(of) + " is needed");
   const ValueId made = importer->graph().constant(path + "/" + label, std::move(of), numbers);
   value(made).frozen = frozen;

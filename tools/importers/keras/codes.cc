@@ -18,6 +18,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/unary.h"
+#include "tools/base/product.h"
 #include "tools/importers/keras/importer.h"
 
 namespace nacre::tools::keras {
@@ -100,11 +101,11 @@ std::vector<float> by_equation(const Call& call, const std::vector<float>& scale
   std::erase(w, ' ');
   if (w.size() != dims.size()) return {};
   std::vector<int64_t> stride(dims.size(), 0);
-  int64_t all = 1, count = 1;
+  int64_t all = 1;
+  const int64_t count = product_of(dims);
   for (size_t at = text.size(); at-- > arrow;)
     if (const size_t axis = w.find(text[at]); axis != w.npos) stride[axis] = all, all *= dims[axis];
   if (all != int64_t(scale.size())) return {};
-  for (const int64_t d : dims) count *= d;
   std::vector<float> made;
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i, at = 0;

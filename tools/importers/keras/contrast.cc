@@ -18,6 +18,7 @@
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/select.h"
 #include "engine/ops/unary.h"
+#include "tools/base/product.h"
 #include "tools/importers/keras/window.h"
 #include "tools/importers/shared/resize_tables.h"
 
@@ -156,7 +157,7 @@ void convert_equalization(Call& call) {
   if (grid[0] < 1 || grid[1] < 1 || grid[0] > kMostResized || grid[1] > kMostResized || !(low < high))
     call.bad("a grid or a range of values that is none");
   const Tiles t = {grid[0], grid[1], (d[1] + grid[0] - 1) / grid[0], (d[2] + grid[1] - 1) / grid[1]};
-  if (d[0] * d[3] * t.rows * t.columns * t.pixels() > kMostSize / kLevels)
+  if (product_of({{d[0], d[3], t.rows, t.columns, t.pixels()}}) > kMostSize / kLevels)
     call.unsupported("an image of so many pixels: each has a histogram of its own");
   const bool scaled = low != 0 || high != 255;
   const Json levels = {{"clip_limit", call.real("clip_limit", 4)}};

@@ -5,6 +5,7 @@
 //   c' = s(f) c + s(i) g(u)   h' = s(o) g(c')                s is recurrent_activation, g is activation
 //
 // x * W is one convolution over all steps. h * R has no stride, and enough padding to keep the size.
+#include "tools/base/product.h"
 #include "tools/importers/keras/window.h"
 
 namespace nacre::tools::keras {
@@ -48,8 +49,7 @@ Sequence conv_lstm(const Call& layer, ValueId x, const Recurrence& given) {
   };
   Recurrence r = given;
   if (r.mask != kNone && r.states.empty()) {
-    int64_t elements = 1;
-    for (const int64_t d : zeros) elements *= d;
+    const int64_t elements = product_of(zeros);
     call.spend(elements);
     r.states.assign(2, call.constant("zeros", zeros, std::vector<float>(size_t(elements), 0)));
   }

@@ -5,6 +5,7 @@
 
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/select.h"
+#include "tools/base/product.h"
 #include "tools/importers/keras/importer.h"
 
 namespace nacre::tools::keras {
@@ -98,9 +99,7 @@ std::vector<float> arranged(const std::vector<float>& numbers, const std::vector
 ValueId einsum_bias(const Call& call, ValueId y, const std::string& letters, const std::string& axes, size_t i) {
   std::vector<int64_t> shape;
   for (size_t k = 0; k < letters.size(); ++k) shape.push_back(has(axes, letters[k]) ? call.dims(y)[k] : 1);
-  int64_t elements = 1;
-  for (const int64_t d : shape) elements *= d;
-  if (call.weights[i].elements() != elements) call.bad("a bias of shape " + dims_text(call.weights[i].dims));
+  if (call.weights[i].elements() != product_of(shape)) call.bad("a bias of shape " + dims_text(call.weights[i].dims));
   while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
   return call.emit(Op::kAdd, {y, call.variable(i, "bias", "broadcast", shape)});
 }
@@ -113,15 +112,14 @@ std::vector<int64_t> einsum_kernel(const Call& call, const Equation& e, const st
   if (const Json* shape = call.find("output_shape"); shape != nullptr && shape->is_array())
     for (const Json& size : *shape) out.push_back(size.is_number() ? size.get<int64_t>() : 0);
   else out.push_back(call.integer("output_shape", 0));
-  int64_t elements = 1;
   for (const char letter : e.w) {
     const size_t in_x = e.x.find(letter), behind = e.y.size() - std::min(e.y.find(letter), e.y.size());
     if (in_x != e.x.npos) dims.push_back(x[in_x]);
     else if (behind >= 1 && behind <= out.size()) dims.push_back(out[out.size() - behind]);
     else call.bad("a kernel of shape " + dims_text(stored));
-    elements *= dims.back();
+    if (dims.back() < 1) call.bad("an output of shape " + dims_text(out));
   }
-  if (elements != call.weights[0].elements()) call.bad("a kernel of shape " + dims_text(stored));
+  if (product_of(dims) != call.weights[0].elements()) call.bad("a kernel of shape " + dims_text(stored));
   return dims;
 }
 

@@ -295,7 +295,9 @@ std::string version_of(const Json& entry) {
   return says ? entry.at("keras_version").text() : "";
 }
 
-Graph run(const Stored& stored, const std::string& name, const ImportOptions& options) {
+}  // namespace
+
+Graph import_stored(const Stored& stored, const std::string& name, const ImportOptions& options) {
   const Json entry = parse_config(stored.config, name);
   if (!entry.is_object() || !entry.contains("class_name") || !entry.contains("config"))
     throw Error(kBadInput, name, "its configuration is none of a Keras model");
@@ -303,8 +305,6 @@ Graph run(const Stored& stored, const std::string& name, const ImportOptions& op
   if (options.train) importer.resume(saved_training(entry, stored.file, name, options));
   return importer.run(entry, Weights(stored.file, name), stored.version);
 }
-
-}  // namespace
 
 Stored stored_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
   const Archive archive = read_archive(bytes, name);
@@ -360,15 +360,15 @@ std::string keras_companion(const std::string& path, bool weights) {
 }
 
 Graph import_keras_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
-  return keras::run(keras::stored_archive(bytes, name, options), name, options);
+  return keras::import_stored(keras::stored_archive(bytes, name, options), name, options);
 }
 
 Graph import_keras_hdf5(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
-  return keras::run(keras::stored_hdf5(bytes, name, options), name, options);
+  return keras::import_stored(keras::stored_hdf5(bytes, name, options), name, options);
 }
 
 Graph import_keras_json(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
-  return keras::run(keras::stored_json(bytes, name, options), name, options);
+  return keras::import_stored(keras::stored_json(bytes, name, options), name, options);
 }
 
 }  // namespace nacre::tools

@@ -17,6 +17,7 @@
 #include "engine/numeric/small_float.h"
 #include "tools/base/budget.h"
 #include "tools/base/error.h"
+#include "tools/base/product.h"
 #include "tools/importers/keras/hdf5_child.h"
 
 namespace nacre::tools {
@@ -190,11 +191,7 @@ class Child {
 
 }  // namespace
 
-int64_t Hdf5Dataset::elements() const {
-  int64_t product = 1;
-  for (const int64_t d : dims) product *= d;
-  return product;
-}
+int64_t Hdf5Dataset::elements() const { return product_of(dims); }
 
 namespace {
 

@@ -53,16 +53,6 @@ struct Archive {
 Archive read_archive(std::span<const uint8_t> bytes, const std::string& place);
 Json parse_config(const std::string& text, const std::string& place);  // throws if it is no JSON or too deep
 
-// The contents of a file, for each form that Keras writes.
-struct Stored {
-  std::string config, version;  // config is the model's; version is that of Keras, "" if the file does not say it
-  Hdf5File file;
-  uint64_t bytes = 0;  // size of the file with the weights
-};
-Stored stored_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
-Stored stored_hdf5(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
-Stored stored_json(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
-
 // A kernel that the file holds as codes: its numbers, and for each number its code, scale and zero point.
 struct CodedKernel {
   Hdf5Dataset numbers;

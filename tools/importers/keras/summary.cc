@@ -1,4 +1,5 @@
 // Makes the summary of a network (shared/network_summary.h) from a Keras file.
+#include "tools/importers/keras/files.h"
 #include "tools/importers/keras/importer.h"
 #include "tools/importers/shared/network_summary.h"
 

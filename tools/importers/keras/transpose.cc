@@ -10,6 +10,7 @@
 // i of x and slice m of the kernel.
 #include <algorithm>
 
+#include "tools/base/product.h"
 #include "tools/importers/keras/window.h"
 #include "tools/importers/shared/transposed_conv.h"
 
@@ -48,7 +49,7 @@ TransposedConv read(const Call& call, const std::vector<int64_t>& dims, const Wi
   conv.c = kernel.back();
   conv.w = axis_of(call, dims[spatial], spatial - 1, s);
   if (spatial > 1) conv.h = axis_of(call, dims[spatial - 1], spatial - 2, s);
-  call.spend(conv.h.taps() * conv.w.taps() * conv.phases() * conv.c * conv.k);
+  call.spend(product_of({{conv.h.taps(), conv.w.taps(), conv.phases(), conv.c, conv.k}}));
   return conv;
 }
 

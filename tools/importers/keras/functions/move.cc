@@ -1,6 +1,7 @@
 // Converts functions of keras.ops that move elements: they change shapes, take or join parts, or repeat elements.
 #include <algorithm>
 
+#include "tools/graph/operands.h"
 #include "tools/importers/keras/functions/functions.h"
 
 namespace nacre::tools::keras {
@@ -16,8 +17,7 @@ void ops_reshape(Call& call) {
     int64_t n = size.is_number() ? size.get<int64_t>() : -1;
     if (i == 0 && (n == -1 || size.is_null())) n = call.dims(x)[0];  // the size of the batch
     dims.push_back(n);
-    if (n > 0 && n <= kMostSize) known *= n;
-    else if (n != -1 || known > kMostSize) call.bad("a shape out of range");
+    if (n != -1 && (n < 1 || n > kMostSize || (known *= n) > kElementLimit)) call.bad("a shape out of range");
   }
   for (int64_t& n : dims)
     if (n == -1) n = call.value(x).elements() / std::max<int64_t>(known, 1), known *= n;
