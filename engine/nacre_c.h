@@ -111,7 +111,7 @@ typedef struct {
   uint64_t unpacked; /* since version 3: `total` without packed weights, the least that bind takes */
 } nacre_sizes;
 
-const char* nacre_version(void);          /* version of the library, such as "0.1.0" */
+const char* nacre_version(void);          /* version of the library, such as "0.2.0" */
 uint32_t nacre_c_version(void);           /* NACRE_C_VERSION of the header that the library was compiled with */
 const char* nacre_sentence(uint8_t code); /* "" if sentences are compiled away, or if there is no such code */
 /* Returns the kernels that run everywhere. An image that names them links all of them; `nacre kernels` writes a

@@ -41,7 +41,7 @@ case $heading in
   "## $version, "20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]) ;;
   *) refuse "meson.build has version $version, CHANGELOG.md begins with \"$heading\": make them agree" ;;
 esac
-if git rev-parse -q --verify "refs/tags/v$version" >/dev/null; then refuse "the tag v$version is there already: raise the version"; fi
+if [ -z "$dry" ] && git rev-parse -q --verify "refs/tags/v$version" >/dev/null; then refuse "the tag v$version is there already: raise the version"; fi
 output=${output:-build/release-$version}
 [ ! -e "$output" ] || refuse "$output is there already: remove it, or give another --output"
 mkdir -p build "$(dirname "$output")"

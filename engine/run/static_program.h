@@ -30,7 +30,7 @@
 
 namespace nacre {
 
-inline constexpr uint32_t kLibraryVersion = 100;  // 10,000 major + 100 minor + patch (c_api.cc asserts it)
+inline constexpr uint32_t kLibraryVersion = 200;  // 10,000 major + 100 minor + patch (c_api.cc asserts it)
 // Changes when the meaning of tables changes: that of a struct, of an op's words, or of the operands of a kernel that
 // keeps its name.
 inline constexpr uint32_t kStaticVersion = 1;

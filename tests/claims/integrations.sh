@@ -67,7 +67,7 @@ import sys
 from idf_component_tools.manager import ManifestManager
 import kconfiglib
 manifest = ManifestManager(sys.argv[1], "nacre").load()
-assert str(manifest.version) == "0.1.0", manifest
+assert str(manifest.version) == "0.2.0", manifest
 with open(sys.argv[1] + "/Kconfig", "w") as text:
     text.write('config CPP\n bool\n default y\nconfig STD_CPP20\n bool\n default y\nconfig REQUIRES_FULL_LIBCPP\n bool\n'
                'source "zephyr/Kconfig"\n')

@@ -28,4 +28,4 @@ for archive in tests/old_files/*.tar.xz; do
 done
 [ "$facts" -gt 0 ] || different=' [no file of an earlier version]'
 [ -z "$different" ] || { echo "CLAIM old_files_open NOT SHOWN: other bytes for$different"; exit 1; }
-echo "CLAIM old_files_open shown: $models models and $checkpoints checkpoints of $versions version open; $((facts - absent)) of $facts facts have the bytes of then (outputs for each target, exports, resumed trainings), $absent need instructions that this processor lacks"
+echo "CLAIM old_files_open shown: $models models and $checkpoints checkpoints of $versions versions open; $((facts - absent)) of $facts facts have the bytes of then (outputs for each target, exports, resumed trainings), $absent need instructions that this processor lacks"

@@ -18,7 +18,7 @@ fail() {
 }
 read -ra architectures <<<"${NACRE_RELEASE_ARCHITECTURES:-x86_64 aarch64}"
 clone=$work/clone
-git clone -q "$root" "$clone" 2>"$work/said" || fail "no clone"
+git clone -q --no-tags "$root" "$clone" 2>"$work/said" || fail "no clone"
 export CCACHE_BASEDIR=$clone CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 cd "$clone"
 

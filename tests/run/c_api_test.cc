@@ -19,15 +19,15 @@ extern "C" int nacre_c_train(const void* bytes, size_t size, void* memory, size_
 
 // nacre_c_run and nacre_c_train, compiled against the headers of earlier versions (tests/abi).
 extern "C" {
-decltype(nacre_c_run) nacre_c_run_1, nacre_c_run_2, nacre_c_run_3;
-decltype(nacre_c_train) nacre_c_train_1, nacre_c_train_2, nacre_c_train_3;
+decltype(nacre_c_run) nacre_c_run_1, nacre_c_run_2, nacre_c_run_3, nacre_c_run_4;
+decltype(nacre_c_train) nacre_c_train_1, nacre_c_train_2, nacre_c_train_3, nacre_c_train_4;
 }
 
 namespace nacre::test {
 namespace {
 
-constexpr auto kRuns = {nacre_c_run, nacre_c_run_1, nacre_c_run_2, nacre_c_run_3};
-constexpr auto kTrains = {nacre_c_train, nacre_c_train_1, nacre_c_train_2, nacre_c_train_3};
+constexpr auto kRuns = {nacre_c_run, nacre_c_run_1, nacre_c_run_2, nacre_c_run_3, nacre_c_run_4};
+constexpr auto kTrains = {nacre_c_train, nacre_c_train_1, nacre_c_train_2, nacre_c_train_3, nacre_c_train_4};
 
 TEST(c_api, gives_the_bytes_of_the_cpp_api) {
   Buffer file = pack(dense_int8());
