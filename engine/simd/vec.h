@@ -43,6 +43,13 @@
 //   put_pairs(to, a, b, n)   stores kLanes pairs of a_i and b_i, i < n; zeros after those, and for b if it is null
 //   dot(F sum, a, b)    sum + a_0 b_0 + a_1 b_1, each sum rounded half to even; subnormal numbers may be taken for 0
 //
+// Those whose kDecodedGroup is 2 decode numbers of 8 bits, W = Float8E4M3 or int8_t, to such pairs. They also decode the
+// pairs of two terms at once, whose columns are then in no order; joined() gives the order back:
+//
+//   decoded_pairs(W*)     two for each of kLanes columns, exact; store_pairs(to, pairs) stores them
+//   both(p), both_decoded(W*)   four numbers of a row, and four for each of kLanes columns: {first, second}
+//   joined(F, F)          the sums of kLanes columns, from those of first and of second
+//
 // If V has Blocks, they multiply blocks of rows with panels of weights, in groups of four codes or two bfloat16:
 //
 //   kMostRows, kAtOnce   most rows of a block, blocks of sums at a time; takes(rows, bytes of a run): if it is faster
@@ -96,7 +103,7 @@ struct BlockRows {
 template <int kCount>
 struct Lanes {
   static constexpr int kLanes = kCount;
-  static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1, kPairs = 0;
+  static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1, kDecodedGroup = 1, kPairs = 0;
   static constexpr bool kPacksWords = false, kHalfFloat8 = false;
   // Rows of a tile of a product whose sums fit the registers: kRealRows for float32 with two vectors of columns,
   // kTallRows with one vector, kDotRows for codes.

@@ -5,22 +5,22 @@ namespace nacre::tier_of {
 
 struct armv7 {
   static constexpr const char* kName = "arm/armv7";
-  static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1;
+  static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1, kDecodedGroup = 1;
   using Base = void;
 };
 struct neon {
   static constexpr const char* kName = "arm/neon";
-  static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1;
+  static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1, kDecodedGroup = 1;
   using Base = void;
 };
 struct dotprod {
   static constexpr const char* kName = "arm/dotprod";
-  static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1;
+  static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1, kDecodedGroup = 1;
   using Base = void;
 };
 struct i8mm {
   static constexpr const char* kName = "arm/i8mm";
-  static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 2;
+  static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 2, kDecodedGroup = 1;
   using Base = dotprod;
 };
 

@@ -229,7 +229,7 @@ struct Neon {
 
   // Multiply pairs of bfloat16, for products that Blocks does not take. BFMLALB multiplies the even numbers and BFMLALT
   // the odd ones; both round like a float32 multiply-add.
-  static constexpr int kRealGroup = 2;
+  static constexpr int kRealGroup = 2, kDecodedGroup = 1;
   static bfloat16x8_t pair(const Bfloat16* p) {
     int32_t pair;
     std::memcpy(&pair, p, sizeof pair);
@@ -244,7 +244,7 @@ struct Neon {
   }
   static F dot(F sum, bfloat16x8_t a, bfloat16x8_t b) { return vbfmlaltq_f32(vbfmlalbq_f32(sum, a, b), a, b); }
 #else
-  static constexpr int kRealGroup = 1;
+  static constexpr int kRealGroup = 1, kDecodedGroup = 1;
 #endif
 
 #ifdef __ARM_FEATURE_DOTPROD

@@ -31,7 +31,7 @@ constexpr bool kCompiled = [] {
 template <class Family>
 struct FamilyNames {
   struct AnyTier {
-    static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1;
+    static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1, kDecodedGroup = 1;
   };
   template <int... kIndex>
   static constexpr auto names(std::integer_sequence<int, kIndex...>) {

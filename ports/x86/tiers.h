@@ -38,7 +38,7 @@ namespace nacre::tier_of {
 // A row has these members, and kName. ports/vector/tables.h and engine/kernels/fast/lines.h say what the numbers of
 // its vectors are.
 struct X86Tier {
-  static constexpr int kDotOffset = 0, kFoursOffset = 128, kPairs = 0, kRealGroup = 1;
+  static constexpr int kDotOffset = 0, kFoursOffset = 128, kPairs = 0, kRealGroup = 1, kDecodedGroup = 1;
   using Base = void;   // gives all kernels but products, if the tier has products alone
   using Above = void;  // the tier whose instructions this one has too
   static constexpr std::array<x86::CpuidBit, 0> kNeeds = {};  // beside those of Above
@@ -80,16 +80,16 @@ struct avx512_vnni : X86Tier {
 // By name on Intel: vdpbf16ps of Sapphire Rapids has a quarter of the rate of fma, that of Zen 4 and 5 twice the rate.
 struct avx512_bf16 : X86Tier {
   static constexpr const char* kName = "x86/avx512_bf16";
-  static constexpr int kLanes = 16, kDotOffset = 128, kRealGroup = 2;
+  static constexpr int kLanes = 16, kDotOffset = 128, kRealGroup = 2, kDecodedGroup = 2;
   using Base = avx512_vnni;
   using Above = avx512_vnni;
-  static constexpr std::array<x86::CpuidBit, 1> kNeeds = {{{7, 1, 'a', 5}}};
+  static constexpr std::array<x86::CpuidBit, 2> kNeeds = {{{7, 1, 'a', 5}, {7, 0, 'c', 1}}};  // BF16, VBMI
   static constexpr x86::ByName kByName = x86::ByName::kOnIntel;
 };
 // By name: the tiles cost each thread 8 KiB of state.
 struct amx : X86Tier {
   static constexpr const char* kName = "x86/amx";
-  static constexpr int kLanes = 16, kDotOffset = 128, kRealGroup = 2;
+  static constexpr int kLanes = 16, kDotOffset = 128, kRealGroup = 2, kDecodedGroup = 2;
   using Base = avx512_vnni;
   using Above = avx512_bf16;
   static constexpr std::array<x86::CpuidBit, 3> kNeeds = {

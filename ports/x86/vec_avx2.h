@@ -10,7 +10,7 @@ namespace nacre::inline NACRE_ISA {
 
 struct Avx2 : Avx2Words {
   static constexpr int kLanes = 8;
-  static constexpr int kRealRows = 6, kTallRows = kRealRows, kRealGroup = 1, kFoursOffset = 128;
+  static constexpr int kRealRows = 6, kTallRows = kRealRows, kRealGroup = 1, kDecodedGroup = 1, kFoursOffset = 128;
 
   using F = __m256;
   using I = __m256i;

@@ -16,6 +16,7 @@
 //   kDotOffset, kFoursOffset  numbers that the dot products add to codes
 //   kPairs                    columns that products of pairs of codes take at a time; 0 if there are no such products
 //   kRealGroup                bfloat16 numbers that are multiplied together: 1 or 2
+//   kDecodedGroup             the same for numbers of 8 bits, which are decoded to bfloat16 if it is 2, else to float32
 #pragma once
 
 #include <utility>

@@ -141,7 +141,8 @@ struct DotProduct {
   using Sum = typename D::Sum;
   using Blocks = typename BlocksOf<V>::Type;
   static constexpr bool kCodes = std::is_same_v<Sum, int32_t>;
-  static constexpr bool kBlocks = kCodes ? !std::is_same_v<Blocks, NoBlocks> : Blocks::kReal;
+  static constexpr bool kDecodes = sizeof(W) < sizeof(X) && !kCodes;  // weights of 8 bits become bfloat16
+  static constexpr bool kBlocks = kCodes ? !std::is_same_v<Blocks, NoBlocks> : Blocks::kReal && !kDecodes;
   static constexpr int kMaxRows = kCodes ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
   static constexpr int kTallRows = kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;  // of tiles of one vector
   static constexpr bool kWide = !kCodes || V::kDotWide;                                 // tiles of two vectors
@@ -209,7 +210,8 @@ struct DotProduct {
   template <int kParts, int kVectors>
   [[gnu::noinline]] static void row(const X* x, const TileRows& shape, const W* w, ptrdiff_t panel, const Sum* start,
                                     Sum* sums, int) {
-    dot_row<V, D, kParts, kVectors>(x, shape.length, w, panel, start, At{sums});
+    if constexpr (kDecodes) decoded_row<V, D, kVectors>(x, shape.length, w, panel, start, At{sums});
+    else dot_row<V, D, kParts, kVectors>(x, shape.length, w, panel, start, At{sums});
   }
   template <int kVectors, int... kLess>
   static constexpr Tile tile_of(int rows, std::integer_sequence<int, kLess...>) {

@@ -60,17 +60,18 @@ struct Float8Sums {
       : per_channel(epilogue.per_channel), scale(c), bias(b), low(low_of(epilogue.clamp)),
         high(high_of(epilogue.clamp)), step(y_scale) {}
 
-  // Finishes rows of n sums for channels from k on. Rows of y are y_step apart; t(r) is the scale of x for row r.
+  // Finishes rows of n sums, `step_of_sums` apart, for channels from k on. Rows of y are y_step apart; t(r) is the scale
+  // of x for row r.
   template <class T>
-  [[gnu::always_inline]] void operator()(const float* sums, int rows, int n, int k, const T& t, Float8E4M3* y,
-                                         ptrdiff_t y_step) const {
+  [[gnu::always_inline]] void operator()(const float* sums, int step_of_sums, int rows, int n, int k, const T& t,
+                                         Float8E4M3* y, ptrdiff_t y_step) const {
     const F least = V::set(low), most = V::set(high), divisor = V::set(step);
     each_vector<V>(
         n, [&](int i, auto lanes) __attribute__((always_inline)) {
           const F c = per_channel ? load<V>(scale + k + i, lanes) : V::set(scale[0]);
           const F b = bias ? load<V>(bias.data + k + i, lanes) : V::set(-0.0f);  // adding -0 changes no number
           for (int r = 0; r < rows; ++r) {
-            const F scaled = V::mul(load<V>(sums + ptrdiff_t(r) * n + i, lanes), V::mul(V::set(t(r)), c));
+            const F scaled = V::mul(load<V>(sums + ptrdiff_t(r) * step_of_sums + i, lanes), V::mul(V::set(t(r)), c));
             const F clamped = V::min(most, V::max(least, V::add(scaled, b)));
             store_saturated<V>(y + ptrdiff_t(r) * y_step + i, V::div(clamped, divisor), lanes);
           }

@@ -129,6 +129,13 @@ struct PairDots {
   [[gnu::always_inline]] static typename V::F total(Sums sums) { return sums; }
 };
 
+// The same with weights of 8 bits, decoded to bfloat16.
+template <class V, class Stored>
+struct DecodedDots : PairDots<V> {
+  using W = Stored;
+  [[gnu::always_inline]] static auto columns(const W* w) { return V::decoded_pairs(w); }
+};
+
 // Computes a tile of sums over groups. w is [panel][groups][kLanes][kGroup]; the pieces of a row are whole groups.
 template <class V, class D, int kRows, int kVectors, class Finish>
 [[gnu::always_inline]] inline void dot_tile(const typename D::X* x, const TileRows& shape, const typename D::W* w,
@@ -271,6 +278,33 @@ template <class V, class D, int kParts, int kVectors, class Finish>
     auto all = D::total(sum[0][v]);
 #pragma GCC unroll 16
     for (int p = 1; p < kParts; ++p) all = V::add(all, D::total(sum[p][v]));
+    finish(0, v, all);
+  }
+}
+
+// Computes sums of one row whose weights of 8 bits are decoded two groups at a time (V::both_decoded).
+template <class V, class D, int kVectors, class Finish>
+[[gnu::always_inline]] inline void decoded_row(const Bfloat16* x, int length, const typename D::W* w, ptrdiff_t panel,
+                                               const float* start, const Finish& finish) {
+  constexpr int kGroup = D::kGroup, kGroups = kGroup * V::kLanes;
+  typename V::F sum[2][kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) sum[0][v] = sum[1][v] = V::set(0.0f);
+  int i = 0;
+#pragma GCC unroll 1
+  for (; i + 2 * kGroup <= length; i += 2 * kGroup, w += 2 * kGroups) {
+    const auto a = V::both(x + i);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      const auto columns = V::both_decoded(w + v * panel);
+      sum[0][v] = V::dot(sum[0][v], a, columns.first);
+      sum[1][v] = V::dot(sum[1][v], a, columns.second);
+    }
+  }
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    typename V::F all = V::add(V::load(start + v * V::kLanes), V::joined(sum[0][v], sum[1][v]));
+    if (i < length) all = V::dot(all, D::row(x + i), D::columns(w + v * panel));
     finish(0, v, all);
   }
 }

@@ -33,6 +33,12 @@ template <class V>
 inline void put_numbers(Bfloat16* to, const Bfloat16* from, int n) {
   std::memcpy(to, from, size_t(n) * sizeof(Bfloat16));
 }
+template <class V>
+inline void put_numbers(Bfloat16* to, const Float8E4M3* from, int n) {
+  int i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) V::store(to + i, V::load(from + i));
+  if (i < n) V::store(to + i, V::load(from + i, n - i), n - i);
+}
 template <class V, class T>
 inline void store_numbers(T* to, const float* from, int n) {
   int i = 0;
@@ -46,8 +52,8 @@ template <class V, class T>
 inline void fill_numbers(float* to, T, int n) {  // the padding of reals is 0
   fill_numbers(to, 0.0f, n);
 }
-template <class V>
-inline void fill_numbers(Bfloat16* to, Bfloat16, int n) {
+template <class V, class T>
+inline void fill_numbers(Bfloat16* to, T, int n) {
   std::memset(to, 0, size_t(n) * sizeof(Bfloat16));
 }
 template <class V>

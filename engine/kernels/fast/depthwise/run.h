@@ -224,7 +224,9 @@ void DepthwiseFloat8Quantized<kLanes>::run(const Float8E4M3* x, const Float8E4M3
   const int out_c = this->op.out_c;
   const Float8Sums<V> put(this->op.epilogue, scale, b, y_scale[0]);
   each_depthwise_row<V>(*this, x, args, [&](const float* sums, const DepthwiseBlock& block, int i) {
-    put(sums, block.columns, block.channels, block.k, [&](int) { return x_scale[block.n]; }, y + i, out_c);
+    put(
+        sums, block.channels, block.columns, block.channels, block.k, [&](int) { return x_scale[block.n]; }, y + i,
+        out_c);
   });
 }
 

@@ -35,14 +35,17 @@ inline bool is_constant(const Operands& operands, int i) {
 inline constexpr int kSlack = 64;
 inline constexpr int kDecodedRows = 12;  // with so many rows of x, decoding the weights to memory first pays
 
-// Numbers that stand in scratch: the bytes of one number, and how many are multiplied together.
+// Numbers that stand in scratch: the bytes of one number, how many are multiplied together, and the bytes of a block.
+// The first-level cache then has room for weights too. Weights that each block decodes pay for the second-level cache.
 struct Numbers {
   size_t size;
   int group;
+  int block_bytes = 24 << 10;
 };
 inline constexpr Numbers kFloats = {sizeof(float), 1};
 inline constexpr Numbers kCodes = {2, 4};  // at most 2 bytes: vec.h, Code
 inline constexpr Numbers kPairs = {sizeof(Bfloat16), 2};
+inline constexpr Numbers kDecodedPairs = {sizeof(Bfloat16), 2, 192 << 10};
 
 template <class O, int kLanes>
 struct FastMatmul {
@@ -64,17 +67,17 @@ struct FastMatmul {
   // ---- Scratch holds {the table, unless bind made it; a block of rows; their sums}, each at a multiple of 64 bytes.
 
   static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
-  static constexpr int kBlockBytes = 24 << 10, kLeastRows = 24, kDecodedBytes = 256 << 10;
+  static constexpr int kLeastRows = 24, kDecodedBytes = 256 << 10;
   static constexpr int kSumBytes = 32 << 10;
 
   // Returns the numbers from one row to the next in scratch, in whole groups.
   static int row_step(int length, Numbers numbers) {
     return (length + numbers.group - 1) / numbers.group * numbers.group;
   }
-  // Returns the rows of a block: one to four times kLeastRows, as many as fit kBlockBytes of scratch. The first-level
-  // cache then has room for weights too. A product with fewer rows is one block.
+  // Returns the rows of a block: one to four times kLeastRows, as many as fit its bytes of scratch. A product with
+  // fewer rows is one block.
   static int block_rows(const ProductSizes& s, Numbers numbers) {
-    const int fit = kBlockBytes / int(numbers.size) / row_step(s.length, numbers) / kLeastRows * kLeastRows;
+    const int fit = numbers.block_bytes / int(numbers.size) / row_step(s.length, numbers) / kLeastRows * kLeastRows;
     const int rows = fit < kLeastRows ? kLeastRows : fit > 4 * kLeastRows ? 4 * kLeastRows : fit;
     return s.rows < rows ? s.rows : rows;
   }
@@ -134,6 +137,23 @@ struct FastMatmul {
   static size_t decoded_bytes(const Words& words, const Operands& operands) {
     return round_up(decoded_numbers(sizes_of(from(words, operands).op, 1)) * sizeof(float));
   }
+  // The same for pairs of bfloat16.
+  static size_t decoded_pairs(const ProductSizes& s) {
+    const size_t numbers = size_t{2} * kLanes * size_t(row_step(s.length, kDecodedPairs));
+    return s.rows < kDecodedRows || numbers * sizeof(Bfloat16) > size_t(kDecodedBytes) ? 0 : numbers;
+  }
+  // Returns the scratch of weights of 8 bits, which are decoded to float32 (kGroup 1) or to pairs: zeros, with which the
+  // sums begin; rows of T; decoded weights.
+  template <int kGroup, bool kConverted>
+  static size_t decoding_scratch(const Words& words, const Operands& operands) {
+    const FastMatmul matmul = from(words, operands);
+    const size_t zeros = size_t(matmul.padded()) * sizeof(float);
+    if constexpr (kGroup == 1)
+      return scratch_with<kFloats, kConverted, true>(words, operands, zeros) + decoded_bytes(words, operands);
+    else
+      return scratch_with<kDecodedPairs, true, false>(words, operands, zeros) +
+             round_up(decoded_pairs(sizes_of(matmul.op, kDecodedPairs.group)) * sizeof(Bfloat16));
+  }
 
   static bool accepts(const Words& words, const Operands& operands) {
     const ProductSizes s = sizes_of(from(words, operands).op, 1);
@@ -176,12 +196,13 @@ struct RealForm : FastMatmul<O, kLanes> {
 };
 
 // float, and a fused cast: y = Y(T(clamp(s + b)))
-template <class O, int kLanes, class T, class Y>
-struct CastForm : RealForm<O, kLanes, T> {
+template <class O, int kLanes, class T, class Y, int kGroup = 1>
+struct CastForm : RealForm<O, kLanes, T, kGroup> {
   using Base = FastMatmul<O, kLanes>;
   static CastForm from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
 
-  void run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T> b, Y* y, const Args& args) const;
+  void run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w, Optional<const T> b, Y* y,
+           const Args& args) const;
 
   static size_t table_bytes(const CastForm& form) { return size_t(form.padded()) * sizeof(float); }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
@@ -189,7 +210,8 @@ struct CastForm : RealForm<O, kLanes, T> {
   }
   static size_t sums_bytes(const Words& words, const Operands& operands) {
     const size_t table = CastForm::constant(operands) ? 0 : table_bytes(from(words, operands));
-    return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, table);
+    return Base::template scratch_with<CastForm::kNumbers, !std::is_same_v<T, float>, kGroup == 1>(words, operands,
+                                                                                                   table);
   }
 };
 
@@ -214,51 +236,47 @@ struct FusedForm : RealForm<O, kLanes, T, kGroup> {
 };
 
 // weight-only: y = clamp(s c_k + b_k), or with s / c_k. The sum begins at 0.
-template <class O, int kLanes, class T>
+template <class O, int kLanes, class T, int kGroup = 1>
 struct WeightOnlyForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
   static WeightOnlyForm from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
 
-  void run(const T* x, Packed<const int8_t, kRealLayout<kLanes>> w, Optional<const T> b, const float* scale, T* y,
-           WordAt<O::kForm> form, const Args& args) const;
+  void run(const T* x, Packed<const int8_t, kGroupLayout<kLanes, kGroup>> w, Optional<const T> b, const float* scale,
+           T* y, WordAt<O::kForm> form, const Args& args) const;
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
-    return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, zeros) +
-           Base::decoded_bytes(words, operands);
+    return Base::template decoding_scratch<kGroup, !std::is_same_v<T, float>>(words, operands);
   }
 };
 
 // float8: y = clamp(s (t_n c_k) + b_k) with scales t_n of x and c_k of w
-template <class O, int kLanes, class T>
+template <class O, int kLanes, class T, int kGroup = 1>
 struct Float8Form : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
   static Float8Form from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
 
-  void run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w, Optional<const T> b,
+  void run(const Float8E4M3* x, Packed<const Float8E4M3, kGroupLayout<kLanes, kGroup>> w, Optional<const T> b,
            const float* scale, PerRow<const float> x_scale, T* y, const Args& args) const;
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
-    return Base::template scratch_with<kFloats, true, true>(words, operands, zeros) +
-           Base::decoded_bytes(words, operands);
+    return Base::template decoding_scratch<kGroup, true>(words, operands);
   }
 };
 
 // float8 quantized: y = saturated(clamp(s (t_n c_k) + b_k) / u) with the scale u of y
-template <class O, int kLanes>
+template <class O, int kLanes, int kGroup = 1>
 struct Float8QuantizedForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
   static Float8QuantizedForm from(const Words& words, const Operands& operands) {
     return {Base::from(words, operands)};
   }
 
-  void run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w, Optional<const float> b,
+  void run(const Float8E4M3* x, Packed<const Float8E4M3, kGroupLayout<kLanes, kGroup>> w, Optional<const float> b,
            const float* scale, PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y,
            const Args& args) const;
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    return Float8Form<O, kLanes, float>::scratch_bytes(words, operands);
+    return Base::template decoding_scratch<kGroup, true>(words, operands);
   }
 };
 
@@ -352,7 +370,8 @@ namespace fast::matmul {
 
 template <class Tier, class O>
 constexpr auto lines_of(const char* name, Op op) {
-  constexpr int kLanes = Tier::kLanes, kOffset = Tier::kDotOffset, kGroup = Tier::kRealGroup;
+  constexpr int kLanes = Tier::kLanes, kOffset = Tier::kDotOffset, kGroup = Tier::kRealGroup,
+                kDecoded = Tier::kDecodedGroup;
   return line<RealForm<O, kLanes, float>>({name, "F32"}, op, O::shapes) +
          line<RealForm<O, kLanes, Float16>>({name, "F16"}, op, O::shapes) +
          line<RealForm<O, kLanes, Bfloat16, kGroup>>({name, "Bf16"}, op, O::shapes) +
@@ -361,13 +380,13 @@ constexpr auto lines_of(const char* name, Op op) {
          line<FusedForm<O, kLanes, Bfloat16, kGroup>>({name, "FusedBf16"}, op, O::shapes_fused, 8) +
          line<WeightOnlyForm<O, kLanes, float>>({name, "W8F32"}, op, O::shapes) +
          line<WeightOnlyForm<O, kLanes, Float16>>({name, "W8F16"}, op, O::shapes) +
-         line<WeightOnlyForm<O, kLanes, Bfloat16>>({name, "W8Bf16"}, op, O::shapes) +
-         line<Float8Form<O, kLanes, float>>({name, "Float8F32"}, op, O::shapes) +
-         line<Float8Form<O, kLanes, Float16>>({name, "Float8F16"}, op, O::shapes) +
-         line<Float8Form<O, kLanes, Bfloat16>>({name, "Float8Bf16"}, op, O::shapes) +
-         line<Float8QuantizedForm<O, kLanes>>({name, "Float8Quantized"}, op, O::shapes) +
+         line<WeightOnlyForm<O, kLanes, Bfloat16, kDecoded>>({name, "W8Bf16"}, op, O::shapes) +
+         line<Float8Form<O, kLanes, float, kDecoded>>({name, "Float8F32"}, op, O::shapes) +
+         line<Float8Form<O, kLanes, Float16, kDecoded>>({name, "Float8F16"}, op, O::shapes) +
+         line<Float8Form<O, kLanes, Bfloat16, kDecoded>>({name, "Float8Bf16"}, op, O::shapes) +
+         line<Float8QuantizedForm<O, kLanes, kDecoded>>({name, "Float8Quantized"}, op, O::shapes) +
          line<CastForm<O, kLanes, Float16, float>>({name, "F16ToF32"}, op, O::shapes) +
-         line<CastForm<O, kLanes, Bfloat16, float>>({name, "Bf16ToF32"}, op, O::shapes) +
+         line<CastForm<O, kLanes, Bfloat16, float, kGroup>>({name, "Bf16ToF32"}, op, O::shapes) +
          line<CastForm<O, kLanes, float, Float16>>({name, "F32ToF16"}, op, O::shapes) +
          line<CastForm<O, kLanes, float, Bfloat16>>({name, "F32ToBf16"}, op, O::shapes) +
          line<DynamicForm<O, kLanes, kOffset, float>>({name, "DynamicF32"}, op, O::shapes) +

@@ -14,10 +14,9 @@ template <class D>
 using XOf = std::conditional_t<D::kGroup == 4, int8_t, typename D::X>;
 
 // Calls f(rows of X, their shape, count, first row, group, first column, columns) for each block of this part.
-template <class V, class X, class O, int kLanes, class T, class F>
+template <class V, class X, Numbers kNumbers = kNumbersOf<X>, class O, int kLanes, class T, class F>
 void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch, const Part& part, T padding,
                 const F& f) {
-  constexpr Numbers kNumbers = kNumbersOf<X>;
   const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
   Share share =
       Share::from(part, s.rows, block_starts(matmul.op, s), matmul.block_rows(s, kNumbers), s.out, s.length, kLanes);
@@ -136,23 +135,64 @@ void each_dot_tile(const FastMatmul<O, kLanes>& matmul, const int8_t* x, const i
   each_tile_of<V, CodeDots<V>>(matmul, x, w, start, padding, args, scratch, finish);
 }
 
-// Calls f(sums, columns, index into y, channel) for runs of sums, made from float32 or from pairs. f must do the same
-// for all channels.
-template <class V, int kGroup, class O, int kLanes, class T, class F>
-void each_sum_row(const FastMatmul<O, kLanes>& matmul, const T* x, const T* w, const float* start, const Args& args,
+// Decodes `count` weights of 8 bits, of whole groups.
+template <class V, class W>
+void decode_pairs(Bfloat16* to, const W* w, ptrdiff_t count) {
+  for (ptrdiff_t i = 0; i < count; i += 2 * V::kLanes) V::store_pairs(to + i, V::decoded_pairs(w + i));
+}
+
+// The same for weights W of 8 bits, which are decoded to pairs of bfloat16: for many rows some panels at a time, for few
+// rows in the tiles.
+template <class V, class W, class O, int kLanes, class T, class Finish>
+void each_decoded_tile(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start,
+                       const Args& args, const Pieces& scratch, const Finish& finish) {
+  constexpr Numbers kNumbers = kDecodedPairs;
+  constexpr int kPanels = 2;
+  const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
+  const ptrdiff_t panel = ptrdiff_t(matmul.row_step(s.length, kNumbers)) * kLanes;
+  in_parts_behind(matmul, args, scratch, false, [&](const Part& part, Pieces mine) {
+    typename BlocksOf<V>::Type blocks;
+    const size_t numbers = matmul.decoded_pairs(s);
+    Bfloat16* const decoded = numbers > 0 ? mine.take<Bfloat16>(numbers) : nullptr;
+    each_block<V, Bfloat16, kNumbers>(
+        matmul, x, mine, part, T(0.0f),
+        [&](const Bfloat16* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
+          const int k = group * s.out + column;
+          // Multiplies the columns from c on, of which there are `some`.
+          const auto multiply = [&](auto dots, const auto* weights, int c, int some) {
+            const DotProduct<V, decltype(dots)> product = {some, weights, panel, start + k + c, blocks, s.rows};
+            product.run(rows, shape, count, [&](const float* sums, int tile_rows, int vectors, int row, int at) {
+              finish(sums, tile_rows, vectors, first + row, k + c + at, k + columns);
+            });
+          };
+          const W* const from = w + k / kLanes * panel;
+          if (decoded == nullptr || count < kDecodedRows) return multiply(DecodedDots<V, W>{}, from, 0, columns);
+          for (int c = 0; c < columns; c += kPanels * kLanes) {
+            const int some = columns - c < kPanels * kLanes ? columns - c : kPanels * kLanes;
+            decode_pairs<V>(decoded, from + c / kLanes * panel, ceil_div(some, kLanes) * panel);
+            multiply(PairDots<V>{}, static_cast<const Bfloat16*>(decoded), c, some);
+          }
+        });
+  });
+}
+
+// Calls f(sums, columns, index into y, row, channel) for runs of sums, made from float32 or from pairs. With kAlike f
+// must do the same for all rows and channels.
+template <class V, int kGroup, bool kAlike, class O, int kLanes, class T, class W, class F>
+void each_sum_row(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
                   const Pieces& scratch, const F& f) {
   if constexpr (kGroup == 1) {
-    each_real_block<V, true>(matmul, x, w, start, args, scratch,
-                             [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); });
+    each_real_block<V, kAlike>(matmul, x, w, start, args, scratch, f);
   } else {
-    const ProductSizes s = sizes_of(matmul.op, kGroup);
-    each_tile_of<V, PairDots<V>>(matmul, x, w, start, T(0.0f), args, scratch,
-                                 [&](const float* sums, int rows, int vectors, int first, int channel, int end) {
-                                   const int left = end - channel,
-                                             columns = left < vectors * kLanes ? left : vectors * kLanes;
-                                   for (int r = first; r < first + rows; ++r, sums += DotProduct<V, PairDots<V>>::kStep)
-                                     f(sums, columns, r * s.out * s.groups + channel, channel);
-                                 });
+    const int channels = sizes_of(matmul.op, kGroup).out * sizes_of(matmul.op, kGroup).groups;
+    const auto finish = [&](const float* sums, int rows, int vectors, int first, int channel, int end) {
+      const int left = end - channel, columns = left < vectors * kLanes ? left : vectors * kLanes;
+      for (int r = first; r < first + rows; ++r, sums += DotProduct<V, PairDots<V>>::kStep)
+        f(sums, columns, r * channels + channel, r, channel);
+    };
+    if constexpr (std::is_same_v<W, Bfloat16>)
+      each_tile_of<V, PairDots<V>>(matmul, x, w, start, T(0.0f), args, scratch, finish);
+    else each_decoded_tile<V>(matmul, x, w, start, args, scratch, finish);
   }
 }
 
@@ -170,8 +210,9 @@ void RealForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayou
   else {
     const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kNone, static_cast<const float*>(nullptr),
                                     Optional<const T>{nullptr});
-    each_sum_row<V, kGroup>(*this, x, w.data, start, args, scratch,
-                            [&](const float* sums, int columns, int i, int k) { put(sums, columns, k, y + i); });
+    each_sum_row<V, kGroup, true>(
+        *this, x, w.data, start, args, scratch,
+        [&](const float* sums, int columns, int i, int, int k) { put(sums, columns, k, y + i); });
   }
 }
 
@@ -183,15 +224,15 @@ inline void put_cast_sums(const float* sums, int columns, typename V::F low, typ
     store<V>(y + c, rounded_to<V, T>(v), n);
   });
 }
-template <class O, int kLanes, class T, class Y>
-void CastForm<O, kLanes, T, Y>::run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T>, Y* y,
-                                    const Args& args) const {
+template <class O, int kLanes, class T, class Y, int kGroup>
+void CastForm<O, kLanes, T, Y, kGroup>::run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w,
+                                            Optional<const T>, Y* y, const Args& args) const {
   using V = Vector;
   Pieces scratch = {args.scratch.data()};
   const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
   const Clamp clamp = this->op.epilogue.clamp;
   const V::F low = V::set(low_of(clamp)), high = V::set(high_of(clamp));
-  each_real_block<V, true>(
+  each_sum_row<V, kGroup, true>(
       *this, x, w.data, start, args, scratch,
       [&](const float* sums, int columns, int i, int, int) { put_cast_sums<V, T>(sums, columns, low, high, y + i); });
 }
@@ -225,50 +266,66 @@ inline float* zeros(Pieces& scratch, int count) {
   return start;
 }
 
-template <class O, int kLanes, class T>
-void WeightOnlyForm<O, kLanes, T>::run(const T* x, Packed<const int8_t, kRealLayout<kLanes>> w, Optional<const T> b,
-                                       const float* scale, T* y, WordAt<O::kForm> form, const Args& args) const {
+template <class O, int kLanes, class T, int kGroup>
+void WeightOnlyForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const int8_t, kGroupLayout<kLanes, kGroup>> w,
+                                               Optional<const T> b, const float* scale, T* y, WordAt<O::kForm> form,
+                                               const Args& args) const {
   Pieces scratch = {args.scratch.data()};
   const float* const start = zeros(scratch, this->padded());
   const bool divides = form.value == uint32_t(ScaleForm::kReciprocal);
   const auto put = scaled_sums<Vector>(this->op.epilogue, divides ? SumScale::kDivided : SumScale::kTimes, scale, b);
-  each_real_block<Vector>(*this, x, w.data, start, args, scratch,
-                          [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); });
+  each_sum_row<Vector, kGroup, false>(*this, x, w.data, start, args, scratch,
+                                      [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); });
 }
 
 // Returns the number of rows of y that share one x_scale: 1 for dense, the pixels of a sample for conv2d.
 inline int rows_of_scale(const Dense&) { return 1; }
 inline int rows_of_scale(const Conv2d& op) { return op.window.h.out * op.window.w.out; }
 
-template <class O, int kLanes, class T>
-void Float8Form<O, kLanes, T>::run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w,
-                                   Optional<const T> b, const float* scale, PerRow<const float> x_scale, T* y,
-                                   const Args& args) const {
+template <class O, int kLanes, class T, int kGroup>
+void Float8Form<O, kLanes, T, kGroup>::run(const Float8E4M3* x,
+                                           Packed<const Float8E4M3, kGroupLayout<kLanes, kGroup>> w,
+                                           Optional<const T> b, const float* scale, PerRow<const float> x_scale, T* y,
+                                           const Args& args) const {
   Pieces scratch = {args.scratch.data()};
   const float* const start = zeros(scratch, this->padded());
   const int per_scale = rows_of_scale(this->op);
   const auto put = scaled_sums<Vector>(this->op.epilogue, SumScale::kTimes, scale, b);
-  each_real_block<Vector>(*this, x, w.data, start, args, scratch, [&](const float* sums, int n, int i, int r, int k) {
-    put(sums, n, k, y + i, x_scale[r / per_scale]);
-  });
+  each_sum_row<Vector, kGroup, false>(
+      *this, x, w.data, start, args, scratch,
+      [&](const float* sums, int n, int i, int r, int k) { put(sums, n, k, y + i, x_scale[r / per_scale]); });
 }
 
-template <class O, int kLanes>
-void Float8QuantizedForm<O, kLanes>::run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w,
-                                         Optional<const float> b, const float* scale, PerRow<const float> x_scale,
-                                         const float* y_scale, Float8E4M3* y, const Args& args) const {
+template <class O, int kLanes, int kGroup>
+void Float8QuantizedForm<O, kLanes, kGroup>::run(const Float8E4M3* x,
+                                                 Packed<const Float8E4M3, kGroupLayout<kLanes, kGroup>> w,
+                                                 Optional<const float> b, const float* scale,
+                                                 PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y,
+                                                 const Args& args) const {
   using V = Vector;
   Pieces scratch = {args.scratch.data()};
   const float* const start = zeros(scratch, this->padded());
   const ProductSizes s = sizes_of(this->op, 1);
   const int per_scale = rows_of_scale(this->op), channels = s.out * s.groups;
   const Float8Sums<V> put(this->op.epilogue, scale, b, y_scale[0]);
-  each_real_tile<V>(*this, x, w.data, start, args, scratch,
-                    [&](const float* sums, int rows, int columns, int first, int k) {
-                      put(
-                          sums, rows, columns, k, [&](int r) { return x_scale[(first + r) / per_scale]; },
-                          y + ptrdiff_t(first) * channels + k, channels);
-                    });
+  // Finishes rows of sums that are `step` apart.
+  const auto finish = [&](const float* sums, int step, int rows, int columns, int first, int k) {
+    put(
+        sums, step, rows, columns, k, [&](int r) { return x_scale[(first + r) / per_scale]; },
+        y + ptrdiff_t(first) * channels + k, channels);
+  };
+  if constexpr (kGroup == 1) {
+    each_real_tile<V>(*this, x, w.data, start, args, scratch,
+                      [&](const float* sums, int rows, int columns, int first, int k) {
+                        finish(sums, columns, rows, columns, first, k);
+                      });
+  } else {
+    each_decoded_tile<V>(*this, x, w.data, start, args, scratch,
+                         [&](const float* sums, int rows, int vectors, int first, int channel, int end) {
+                           const int left = end - channel, columns = left < vectors * kLanes ? left : vectors * kLanes;
+                           finish(sums, DotProduct<V, PairDots<V>>::kStep, rows, columns, first, channel);
+                         });
+  }
 }
 
 template <class O, int kLanes, int kOffset, Rounding kRounding>

@@ -109,14 +109,14 @@ void each_row_major_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const T
   using Weights = RowMajorWeights<O, kLanes, T, kGroup>;
   const ProductSizes s = sizes_of(matmul.op, 1);
   float* const packed = scratch.take<float>(Weights::numbers(matmul));
+  const auto each = [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); };
   if constexpr (kGroup == 2)
     if (Weights::takes_pairs(matmul.op)) {
       pack_rows<V>(reinterpret_cast<const float*>(w), s.out * s.groups, s.length / 2, packed);
-      return each_sum_row<V, 2>(matmul, x, reinterpret_cast<const T*>(packed), start, args, scratch, f);
+      return each_sum_row<V, 2, true>(matmul, x, reinterpret_cast<const T*>(packed), start, args, scratch, each);
     }
   pack_rows<V>(w, s.out * s.groups, s.length, packed);
-  each_real_block<V, true>(matmul, x, packed, start, args, scratch,
-                           [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); });
+  each_real_block<V, true>(matmul, x, packed, start, args, scratch, each);
 }
 
 template <class O, int kLanes, class T, int kGroup>
