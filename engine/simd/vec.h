@@ -71,6 +71,8 @@
 //   dot(PairSums, pairs, w)      adds a w_0 + b w_1, of weights int16 [low, high][kLanes][2]
 //   store(p, q, a, b, range)     stores the codes of kPairs columns of sums a to p, and of sums b to q
 //
+// Optional: repeated(F, shift) and first_codes(words), which are faster than what fast/decoded/nibbles.h does without.
+//
 // Vectors with kPacksWords pack the codes of several vectors by way of 16 bits. They saturate, add `zero` of
 // CodeRange(zero, low, high), saturate again and clamp.
 //

@@ -102,6 +102,10 @@ struct Avx2 : Avx2Words {
   static I shift_right(I a, int by) { return _mm256_sra_epi32(a, _mm_cvtsi32_si128(by)); }
 
   static F to_float(I a) { return _mm256_cvtepi32_ps(a); }
+  static F repeated(F v, int shift) {
+    const I lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_permutevar8x32_ps(v, _mm256_srl_epi32(lane, _mm_cvtsi32_si128(shift)));
+  }
   // Above the range the instruction gives INT32_MIN. These lanes become INT32_MAX, and NaN becomes 0.
   static I round_even(F a) {
     const I rounded = _mm256_cvtps_epi32(_mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));

@@ -89,6 +89,13 @@ struct Avx512 {
   static I shift_right(I a, int by) { return _mm512_sra_epi32(a, _mm_cvtsi32_si128(by)); }
 
   static F to_float(I a) { return _mm512_cvtepi32_ps(a); }
+  static F first_codes(I words) {
+    return _mm512_permutexvar_ps(words, _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+  }
+  static F repeated(F v, int shift) {
+    const I lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(lane, unsigned(shift)), v);
+  }
   // Above the range the instruction gives INT32_MIN. These lanes become INT32_MAX, and NaN becomes 0.
   static I round_even(F a) {
     const I rounded = _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -2,7 +2,8 @@
 #
 # Prints one line a fact, the same for the version that wrote the files and for every later one:
 #
-#   run FILE TARGET SHA256        outputs of three inputs, by the reference kernels
+#   run FILE TARGET SHA256        outputs of three inputs, by the reference kernels, or by kernels that give the same bytes
+#   run FILE TARGET near          outputs by kernels that add in another order: near those of the reference (near.py)
 #   export FILE SHA256            outputs of the model that `nacre export` writes of its checkpoint
 #   network FILE SHA256           the same with --network, of the source's file
 #   resume FILE SHA256 SHA256     epochs, and outputs of the tuned model, of a training that goes on from its checkpoint
@@ -19,14 +20,23 @@ facts_of() {
     elif grep -q 'does not have its instructions' "$work/err"; then echo absent
     else echo -; fi
   }
-  local reference=(--kernels reference) kernels
+  local reference=(--kernels reference) kernels hash exact
   for file in "$folder"/*.nacre; do
     name=$(basename "$file" .nacre)
     if [ ! -d "$folder/$name.checkpoint" ]; then
+      # The host's program is the first one.
       for target in $(cat "$folder/$name.targets"); do
         kernels=()
         [ "$target" != host ] || kernels=("${reference[@]}")
-        echo "run $name $target $(outputs "$file" --target "$target" "${kernels[@]}")"
+        hash=$(outputs "$file" --target "$target" "${kernels[@]}")
+        if [ "$target" = host ]; then
+          exact=$hash
+          rm -rf "$work/exact"
+          cp -r "$work/out" "$work/exact"
+        elif [ "$hash" != "$exact" ] && [ ${#hash} -eq 64 ] && python3 tests/old_files/near.py "$work/exact" "$work/out"; then
+          hash=near
+        fi
+        echo "run $name $target $hash"
       done
       continue
     fi

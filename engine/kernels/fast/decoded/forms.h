@@ -3,13 +3,39 @@
 //
 //   many rows of x          The weights of some channels are decoded and transposed into panels in scratch. All rows
 //                           of x are multiplied by these panels.
-//   few rows of x (dense)   Weights are decoded row by row and multiplied along the row.
+//   few rows of x (dense)   Weights are decoded row by row and multiplied along the row. Codes of 4 bits are multiplied
+//                           where they lie (nibbles.h), unless scales of 16 bits round each weight.
 #pragma once
+
+#include <bit>
+#include <limits>
 
 #include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/row_major/forms.h"
 
 namespace nacre::inline NACRE_ISA {
+
+inline constexpr int kNibbles = 8;  // codes of 4 bits in a word of 32 bits
+template <int kLanes>
+inline constexpr int kNibbleBlock = kNibbles * kLanes;  // terms that a vector of words has codes for
+
+// Returns the numbers of a row of x in the order of the codes (nibbles.h).
+template <int kLanes>
+constexpr size_t nibble_numbers(int in) {
+  return size_t((in + kNibbleBlock<kLanes> - 1) / kNibbleBlock<kLanes>) * size_t(kNibbleBlock<kLanes> + kLanes);
+}
+// Returns whether nibbles.h multiplies few rows of a dense with groups of `block` codes: a row begins at a byte, and a
+// vector of words has whole groups, or is within one.
+template <int kLanes>
+bool fits_nibbles(const Dense& op, int block) {
+  constexpr int kBlock = kNibbleBlock<kLanes>;
+  const bool fits = block >= kBlock ? block % kBlock == 0 : kBlock % block == 0 && block % kNibbles == 0;
+  return op.in % 2 == 0 && (block >= op.in || fits);
+}
+template <int kLanes>
+bool fits_nibbles(const Conv2d&, int) {
+  return false;
+}
 
 template <class O, int kLanes>
 struct DecodedMatmul : FastMatmul<O, kLanes> {
@@ -34,6 +60,15 @@ struct DecodedMatmul : FastMatmul<O, kLanes> {
     constexpr bool kConverted = !kCopied && !std::is_same_v<X, float>;
     return Base::template scratch_with<kFloats, kConverted, true>(words, operands, table);
   }
+  // The same if nibbles.h multiplies few rows. A program of more rows may run with few.
+  template <class X>
+  static size_t nibble_bytes(const Words& words, const Operands& operands, int block) {
+    const ProductSizes s = sizes_of(Base::from(words, operands).op, 1);
+    if (!fits_nibbles<kLanes>(Base::from(words, operands).op, block)) return decoded_bytes<X, false>(words, operands);
+    const size_t few = nibble_numbers<kLanes>(s.length) * sizeof(float) * size_t(s.rows < kFewRows ? s.rows : kFewRows);
+    const size_t many = s.rows > kFewRows ? decoded_bytes<X, false>(words, operands) : 0;
+    return few < many ? many : Base::round_up(few);
+  }
 };
 
 // weight-only: codes W and scales S, one or one per channel
@@ -43,11 +78,14 @@ struct DecodedWeightOnlyForm : DecodedMatmul<O, kLanes> {
   static DecodedWeightOnlyForm from(const Words& words, const Operands& operands) {
     return {{Base::from(words, operands)}};
   }
+  static constexpr bool kNibbled = std::is_same_v<O, Dense> && std::is_same_v<W, Int4Pair>;
   void run(const T* x, const W* w, Optional<const T> b, const S* scale, T* y, WordAt<O::kForm> form,
            const Args& args) const;
   static bool accepts(const Words&, const Operands&) { return true; }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    return Base::template decoded_bytes<T, false>(words, operands);
+    constexpr int kWhole = std::numeric_limits<int>::max();  // one group
+    if constexpr (kNibbled) return Base::template nibble_bytes<T>(words, operands, kWhole);
+    else return Base::template decoded_bytes<T, false>(words, operands);
   }
 };
 
@@ -58,11 +96,14 @@ struct DecodedGroupedForm : DecodedMatmul<O, kLanes> {
   static DecodedGroupedForm from(const Words& words, const Operands& operands) {
     return {{Base::from(words, operands)}};
   }
+  // Scales of 16 bits round each weight, so that it must be decoded.
+  static constexpr bool kNibbled = std::is_same_v<O, Dense> && std::is_same_v<W, Int4Pair> && std::is_same_v<S, float>;
   void run(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
            WordAt<O::kBlock> block, const Args& args) const;
   static bool accepts(const Words&, const Operands&) { return true; }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    return Base::template decoded_bytes<T, false>(words, operands);
+    if constexpr (kNibbled) return Base::template nibble_bytes<T>(words, operands, words.integer(O::kBlock));
+    else return Base::template decoded_bytes<T, false>(words, operands);
   }
 };
 

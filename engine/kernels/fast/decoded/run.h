@@ -2,7 +2,7 @@
 // it and is compiled for several instruction sets.
 #pragma once
 
-#include "engine/kernels/fast/decoded/forms.h"
+#include "engine/kernels/fast/decoded/nibbles.h"
 #include "engine/kernels/fast/row_major/run.h"
 #include "engine/kernels/fast/scaled_sums.h"
 
@@ -199,8 +199,11 @@ void DecodedWeightOnlyForm<O, kLanes, T, W, S>::run(const T* x, const W* w, Opti
   using V = Vector;
   const bool divides = form.value == uint32_t(ScaleForm::kReciprocal);
   const auto put = scaled_sums<V>(this->op.epilogue, divides ? SumScale::kDivided : SumScale::kTimes, scale, b);
-  each_decoded_block<V>(*this, x, PlainRows<V, W>{w, sizes_of(this->op, 1).length}, args, {args.scratch.data()},
-                        [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); });
+  const auto store = [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); };
+  if constexpr (DecodedWeightOnlyForm::kNibbled)
+    if (has_few_rows(this->op) && fits_nibbles<kLanes>(this->op, this->op.in))
+      return each_nibble_sum<V>(this->op, x, w, WholeRows{}, args, store);
+  each_decoded_block<V>(*this, x, PlainRows<V, W>{w, sizes_of(this->op, 1).length}, args, {args.scratch.data()}, store);
 }
 
 template <class O, int kLanes, class T, class W, class S>
@@ -209,9 +212,13 @@ void DecodedGroupedForm<O, kLanes, T, W, S>::run(const T* x, const W* w, Optiona
                                                  const Args& args) const {
   using V = Vector;
   const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kNone, scale, b);
-  const GroupedRows<V, W, S> rows = {w, sizes_of(this->op, 1).length, scale, zero, int(block.value)};
-  each_decoded_block<V>(*this, x, rows, args, {args.scratch.data()},
-                        [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); });
+  const auto store = [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); };
+  const int size = int(block.value), length = sizes_of(this->op, 1).length;
+  if constexpr (DecodedGroupedForm::kNibbled)
+    if (has_few_rows(this->op) && fits_nibbles<kLanes>(this->op, size))
+      return each_nibble_sum<V>(this->op, x, w, GroupsOfCodes<V>(scale, zero, size, length), args, store);
+  each_decoded_block<V>(*this, x, GroupedRows<V, W, S>{w, length, scale, zero, size}, args, {args.scratch.data()},
+                        store);
 }
 
 template <class O, int kLanes, class T>
