@@ -37,7 +37,11 @@ struct Sums {
 
 // Adds scale and zero point of each group of `block` weights: float32 and int8.
 void add_groups(const KernelEntry& entry, Random& random, const Sums& sums, Case& made) {
-  const int block = pick(random, 1, sums.terms + 2), groups = (sums.terms + block - 1) / block;
+  // Codes of 4 bits are read in vectors if vectors have whole groups, which are mostly of a power of two.
+  const int block = chance(random, 50)   ? 8 << pick(random, 0, 5)
+                    : chance(random, 30) ? sums.terms
+                                         : pick(random, 1, sums.terms + 2);
+  const int groups = (sums.terms + block - 1) / block;
   made.words.back() = uint32_t(block);
   const std::vector<int32_t> dims = {sums.channels, groups};
   made.inputs.push_back({.element = entry.operands[3].element, .dims = dims, .low = 0.0005, .high = 0.05});
@@ -88,6 +92,8 @@ void dense_case(const KernelEntry& entry, Random& random, Case& made) {
   std::vector<int32_t> dims = random_dims(random, rank, 3);
   dims.back() = channels(random, 40);
   const int out = many ? pick(random, 330, 450) : channels(random, 12);
+  const bool codes4 = entry.operands[1].element == ElementType::kInt4;
+  if (codes4 && random.lanes > 0 && !many && chance(random, 50)) dims.back() = pick(random, 1, 24 * random.lanes);
   if (random.lanes > 0 && rank > 1) dims[0] = many ? pick(random, 20, 60) : pick(random, 1, 30);
   add_epilogue_clamp(entry, random, made);
   made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random)});

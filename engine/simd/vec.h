@@ -43,8 +43,8 @@
 //   put_pairs(to, a, b, n)   stores kLanes pairs of a_i and b_i, i < n; zeros after those, and for b if it is null
 //   dot(F sum, a, b)    sum + a_0 b_0 + a_1 b_1, each sum rounded half to even; subnormal numbers may be taken for 0
 //
-// Those whose kDecodedGroup is 2 decode numbers of 8 bits, W = Float8E4M3 or int8_t, to such pairs. They also decode the
-// pairs of two terms at once, whose columns are then in no order; joined() gives the order back:
+// Vectors whose kDecodedGroup is 2 decode numbers of 8 bits, W = Float8E4M3 or int8_t, to such pairs. They also decode
+// the pairs of two terms at once. The columns are then in another order, which joined() mends:
 //
 //   decoded_pairs(W*)     two for each of kLanes columns, exact; store_pairs(to, pairs) stores them
 //   both(p), both_decoded(W*)   four numbers of a row, and four for each of kLanes columns: {first, second}

@@ -83,11 +83,51 @@ struct TierTable {
       to[i] = {entries.entry[i].op, {FamilyNames<Family>::kNames.name[i].text, &entries.entry[i]}};
     return Of<Family>::kCount;
   }
+
+  // Programs hold weights as the tier below packs them if they were made before this tier packed them in pairs. So the
+  // entries of that tier which read other layouts are listed behind this tier's own.
+  template <class Family>
+  static constexpr bool kHasBelow = Family::kOfProducts && !std::is_void_v<typename Tier::Base>;
+  template <class Family>
+  using Below = FamilyTable<std::conditional_t<kHasBelow<Family>, typename Tier::Base, Tier>, Family>;
+  template <class Family>
+  struct UnpairedNames {
+    EntryName name[Of<Family>::kCount];
+  };
+  template <class Family>
+  static constexpr auto kUnpaired = [] {
+    UnpairedNames<Family> made = {};
+    for (int i = 0; i < Of<Family>::kCount; ++i)
+      made.name[i] = EntryName(FamilyNames<Family>::kNames.name[i].text + 1, "Unpaired");
+    return made;
+  }();
+  template <class Family>
+  static constexpr bool reads_other_layouts(int i) {
+    const KernelEntry &own = Of<Family>::kEntries.entry[i], &below = Below<Family>::kEntries.entry[i];
+    for (int k = 0; k < own.operand_count; ++k)
+      if (own.operands[k].layout != below.operands[k].layout) return true;
+    return false;
+  }
+  template <class Family>
+  static constexpr int put_unpaired(reference::OpEntry* to) {
+    int count = 0;
+    if constexpr (kHasBelow<Family>)
+      for (int i = 0; i < Of<Family>::kCount; ++i) {
+        if (!reads_other_layouts<Family>(i)) continue;
+        const KernelEntry& entry = Below<Family>::kEntries.entry[i];
+        if (to != nullptr) to[count] = {entry.op, {kUnpaired<Family>.name[i].text, &entry}};
+        ++count;
+      }
+    return count;
+  }
+
   template <class... Family>
   static constexpr auto list() {
-    reference::OpEntry listed[(Of<Family>::kCount + ...)] = {};
+    constexpr int kCount = ((Of<Family>::kCount + put_unpaired<Family>(nullptr)) + ...);
+    reference::OpEntry listed[kCount] = {};
     int at = 0;
     ((at += put<Family>(listed + at)), ...);
+    ((at += put_unpaired<Family>(listed + at)), ...);
     return reference::sorted(listed);
   }
   static constexpr auto kList = family::with_families([]<class... Family>() { return list<Family...>(); });

@@ -44,7 +44,7 @@ done
 [ "$objects" -gt 0 ] || { echo "this build has no tiers with vectors"; exit 77; }
 
 avx2="-mavx2 -mfma -mf16c -mbmi -mbmi2"
-avx512="$avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512 -mavx512vnni -mavx512bf16"
+avx512="$avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512 -mavx512vnni -mavx512bf16 -mavx512vbmi"
 # clang TIER VECTORS FLAGS: compiles a tier with clang and checks it.
 clang() {
   clang++-19 -std=c++20 -O3 -fno-exceptions -fno-rtti -ffp-contract=off -fno-math-errno -Wno-psabi -I. \

@@ -60,7 +60,7 @@ struct Float8Sums {
       : per_channel(epilogue.per_channel), scale(c), bias(b), low(low_of(epilogue.clamp)),
         high(high_of(epilogue.clamp)), step(y_scale) {}
 
-  // Finishes rows of n sums, `step_of_sums` apart, for channels from k on. Rows of y are y_step apart; t(r) is the scale
+  // Finishes rows of n sums, step_of_sums apart, for channels from k on. Rows of y are y_step apart. t(r) is the scale
   // of x for row r.
   template <class T>
   [[gnu::always_inline]] void operator()(const float* sums, int step_of_sums, int rows, int n, int k, const T& t,

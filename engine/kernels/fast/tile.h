@@ -129,7 +129,7 @@ struct PairDots {
   [[gnu::always_inline]] static typename V::F total(Sums sums) { return sums; }
 };
 
-// The same with weights of 8 bits, decoded to bfloat16.
+// Pairs whose weights have 8 bits and are decoded to bfloat16.
 template <class V, class Stored>
 struct DecodedDots : PairDots<V> {
   using W = Stored;

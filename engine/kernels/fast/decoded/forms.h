@@ -22,7 +22,7 @@ inline constexpr int kNibbleBlock = kNibbles * kLanes;  // terms that a vector o
 // Returns the numbers of a row of x in the order of the codes (nibbles.h).
 template <int kLanes>
 constexpr size_t nibble_numbers(int in) {
-  return size_t((in + kNibbleBlock<kLanes> - 1) / kNibbleBlock<kLanes>) * size_t(kNibbleBlock<kLanes> + kLanes);
+  return size_t((in + kNibbleBlock<kLanes> - 1) / kNibbleBlock<kLanes>) * size_t(kNibbleBlock<kLanes>);
 }
 // Returns whether nibbles.h multiplies few rows of a dense with groups of `block` codes: a row begins at a byte, and a
 // vector of words has whole groups, or is within one.
@@ -60,7 +60,7 @@ struct DecodedMatmul : FastMatmul<O, kLanes> {
     constexpr bool kConverted = !kCopied && !std::is_same_v<X, float>;
     return Base::template scratch_with<kFloats, kConverted, true>(words, operands, table);
   }
-  // The same if nibbles.h multiplies few rows. A program of more rows may run with few.
+  // Returns the scratch if nibbles.h multiplies few rows. A program of more rows may run with few.
   template <class X>
   static size_t nibble_bytes(const Words& words, const Operands& operands, int block) {
     const ProductSizes s = sizes_of(Base::from(words, operands).op, 1);

@@ -1,10 +1,10 @@
-// Products of few rows of x with codes of 4 bits, which are multiplied where they lie: reading less is what they are for.
+// Products of few rows of x with codes of 4 bits, which are multiplied where they lie.
 //
 //   s_rk = sum_i x_ri q_ki                                             q in two's complement
-//   s_rk = sum_g c_kg (sum_{i in g} x_ri q_ki - z_kg sum_{i in g} x_ri)   with scales c and zero points z per group
+//   s_rk = sum_g c_kg sum_{i in g} x_ri (q_ki - z_kg)                  with scales c and zero points z per group
 //
-// A word of 32 bits has eight codes, the first one in its lowest bits. Codes n of the words in a vector belong to the terms
-// n, n + 8, n + 16, .. of a block of 8 kLanes terms, so x is put in that order first.
+// A word of 32 bits has eight codes, the first one in its lowest bits. Codes n of the words in a vector belong to the
+// terms n, n + 8, n + 16, .. of a block of 8 kLanes terms, so x is put in that order first.
 #pragma once
 
 #include "engine/kernels/fast/decoded/forms.h"
@@ -43,8 +43,8 @@ class GroupsOfCodes {
   GroupsOfCodes(const float* scale, const int8_t* zero, int block, int length)
       : scale_(scale), zero_(zero), groups_((length - 1) / block + 1) {
     constexpr int kBlock = kNibbleBlock<V::kLanes>;
-    if (block < kBlock && groups_ > 1)
-      in_vector_ = kBlock / block, shift_ = std::countr_zero(unsigned(block / kNibbles));
+    if (groups_ == 1) return;  // of any size
+    if (block < kBlock) in_vector_ = kBlock / block, shift_ = std::countr_zero(unsigned(block / kNibbles));
     else vectors_ = block / kBlock;
   }
 
@@ -84,7 +84,7 @@ class GroupsOfCodes {
   const int8_t* zero_;
   int groups_;
   int in_vector_ = 0, shift_ = 0;  // groups in a vector of words, and log2 of a group's words; 0 if it has one at most
-  int vectors_ = 0;                // vectors in a group
+  int vectors_ = 0;                // vectors in a group; 0 if one group has all
 };
 
 template <class V, class Groups>
@@ -107,39 +107,45 @@ struct NibbleDots {
 
  private:
   template <int kCount>
-  [[gnu::noinline]] void rows(const float* x, int k, float* sums) const {
+  void rows(const float* x, int k, float* sums) const {
+    bool zeros = false;
+    if constexpr (Groups::kGrouped) zeros = groups.has_zeros(k, kCount);
+    zeros ? rows_of<kCount, Groups::kGrouped>(x, k, sums) : rows_of<kCount, false>(x, k, sums);
+  }
+  template <int kCount, bool kZeros>
+  [[gnu::noinline]] void rows_of(const float* x, int k, float* sums) const {
     F total[kCount];
 #pragma GCC unroll 4
     for (int r = 0; r < kCount; ++r) total[r] = V::set(0.0f);
-    bool zeros = false;
     [[maybe_unused]] typename Groups::Place place;
-    if constexpr (Groups::kGrouped) zeros = groups.has_zeros(k, kCount);
     const Int4Pair* at = w + ptrdiff_t(k) * (in / 2);
-    for (int b = 0; b * kBlock < in; ++b, x += kBlock + V::kLanes, at += kBlock / 2) {
+    for (int b = 0; b * kBlock < in; ++b, x += kBlock, at += kBlock / 2) {
       I words[kCount];
       const int left = in - b * kBlock;
 #pragma GCC unroll 4
       for (int r = 0; r < kCount; ++r) words[r] = words_at(at + r * (in / 2), left);
       F part[kCount];
+      [[maybe_unused]] F zero[kCount];
 #pragma GCC unroll 4
-      for (int r = 0; r < kCount; ++r) part[r] = Groups::kGrouped ? V::set(0.0f) : total[r];
+      for (int r = 0; r < kCount; ++r) {
+        part[r] = Groups::kGrouped ? V::set(0.0f) : total[r];
+        if constexpr (kZeros) zero[r] = groups.zeros(k + r, place);
+      }
 #pragma GCC unroll 8
       for (int n = 0; n < kNibbles; ++n) {
         const F terms = V::load(x + n * V::kLanes);
 #pragma GCC unroll 4
         for (int r = 0; r < kCount; ++r) {
-          part[r] = V::fma(terms, first_codes<V>(words[r]), part[r]);
+          F codes = first_codes<V>(words[r]);
+          if constexpr (kZeros) codes = V::sub(codes, zero[r]);
+          part[r] = V::fma(terms, codes, part[r]);
           words[r] = V::shift_right(words[r], 4);
         }
       }
 #pragma GCC unroll 4
       for (int r = 0; r < kCount; ++r) {
-        if constexpr (Groups::kGrouped) {
-          if (zeros) part[r] = V::sub(part[r], V::mul(groups.zeros(k + r, place), V::load(x + kBlock)));
-          total[r] = V::fma(part[r], groups.scales(k + r, place), total[r]);
-        } else {
-          total[r] = part[r];
-        }
+        if constexpr (Groups::kGrouped) total[r] = V::fma(part[r], groups.scales(k + r, place), total[r]);
+        else total[r] = part[r];
       }
       if constexpr (Groups::kGrouped) groups.advance(place);
     }
@@ -155,21 +161,13 @@ struct NibbleDots {
   }
 };
 
-// Writes a row of x in the order of the codes: for each block [8][kLanes], and the sums of its words' terms [kLanes].
+// Writes a row of x in the order of the codes, [blocks][8][kLanes], with zeros behind its end.
 template <class V, class T>
 void put_in_order(const T* x, int in, float* to) {
   constexpr int kLanes = V::kLanes, kBlock = kNibbleBlock<kLanes>;
-  for (int first = 0; first < in; first += kBlock, to += kBlock + kLanes)
-    for (int j = 0; j < kLanes; ++j) {
-      float sum = 0;
-      for (int n = 0; n < kNibbles; ++n) {
-        const int i = first + j * kNibbles + n;
-        const float term = i < in ? float(x[i]) : 0.0f;
-        to[n * kLanes + j] = term;
-        sum += term;
-      }
-      to[kBlock + j] = sum;
-    }
+  for (int first = 0; first < in; first += kBlock, to += kBlock)
+    for (int i = 0; i < kBlock; ++i)
+      to[i % kNibbles * kLanes + i / kNibbles] = first + i < in ? float(x[first + i]) : 0.0f;
 }
 
 // Calls f(sums, columns, index into y, row, channel) for vectors of sums of each row.

@@ -137,12 +137,12 @@ struct FastMatmul {
   static size_t decoded_bytes(const Words& words, const Operands& operands) {
     return round_up(decoded_numbers(sizes_of(from(words, operands).op, 1)) * sizeof(float));
   }
-  // The same for pairs of bfloat16.
+  // Returns how many pairs of bfloat16 are decoded at a time, or 0.
   static size_t decoded_pairs(const ProductSizes& s) {
     const size_t numbers = size_t{2} * kLanes * size_t(row_step(s.length, kDecodedPairs));
     return s.rows < kDecodedRows || numbers * sizeof(Bfloat16) > size_t(kDecodedBytes) ? 0 : numbers;
   }
-  // Returns the scratch of weights of 8 bits, which are decoded to float32 (kGroup 1) or to pairs: zeros, with which the
+  // Returns the scratch of weights of 8 bits, which become float32 (kGroup 1) or pairs: zeros, with which the
   // sums begin; rows of T; decoded weights.
   template <int kGroup, bool kConverted>
   static size_t decoding_scratch(const Words& words, const Operands& operands) {

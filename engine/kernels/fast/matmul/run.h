@@ -4,41 +4,9 @@
 
 #include "engine/kernels/fast/float8_codes.h"
 #include "engine/kernels/fast/fused_sums.h"
-#include "engine/kernels/fast/product.h"
-#include "engine/kernels/fast/windows.h"
+#include "engine/kernels/fast/matmul/decoded_tiles.h"
 
 namespace nacre::inline NACRE_ISA {
-
-// The element type in memory from which the rows of D are made.
-template <class D>
-using XOf = std::conditional_t<D::kGroup == 4, int8_t, typename D::X>;
-
-// Calls f(rows of X, their shape, count, first row, group, first column, columns) for each block of this part.
-template <class V, class X, Numbers kNumbers = kNumbersOf<X>, class O, int kLanes, class T, class F>
-void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch, const Part& part, T padding,
-                const F& f) {
-  const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
-  Share share =
-      Share::from(part, s.rows, block_starts(matmul.op, s), matmul.block_rows(s, kNumbers), s.out, s.length, kLanes);
-  each_block_of<V, X>(matmul.op, s, x, matmul.row_step(s.length, kNumbers), scratch, padding, share,
-                      [&](const X* rows, const TileRows& shape, int count, int first, int group) {
-                        for (int k = 0, c = 0; k < s.out; k += share.chunk, ++c)
-                          if (share.takes(c))
-                            f(rows, shape, count, first, group, k, share.chunk < s.out - k ? share.chunk : s.out - k);
-                      });
-}
-
-// Calls f(part, its scratch) on all workers. `scratch` is worker 0's scratch past the data that all workers read.
-template <class O, int kLanes, class F>
-void in_parts_behind(const FastMatmul<O, kLanes>& matmul, const Args& args, const Pieces& scratch, bool dots,
-                     const F& f) {
-  constexpr uint64_t kOfOutput = 24;  // multiply-accumulates that the other work for one output takes
-  const ProductSizes s = sizes_of(matmul.op, 1);
-  const uint64_t outputs = uint64_t(s.rows) * uint64_t(s.out) * uint64_t(s.groups);
-  const ptrdiff_t used = scratch.at - args.scratch.data();
-  in_parts(args, (dots ? matmul.work() / 4 : matmul.work()) + outputs * kOfOutput,  // dot products: 4 times as fast
-           [&](const Part& part, std::span<std::byte> memory) { f(part, Pieces{memory.data() + used}); });
-}
 
 // Writes the clamped sums start_k + sum_i x_ri w_ki of this part to y, in float32.
 template <class V, class O, int kLanes, class T, class W>
@@ -133,47 +101,6 @@ template <class V, class O, int kLanes, class Finish>
 void each_dot_tile(const FastMatmul<O, kLanes>& matmul, const int8_t* x, const int8_t* w, const int32_t* start,
                    int8_t padding, const Args& args, const Pieces& scratch, const Finish& finish) {
   each_tile_of<V, CodeDots<V>>(matmul, x, w, start, padding, args, scratch, finish);
-}
-
-// Decodes `count` weights of 8 bits, of whole groups.
-template <class V, class W>
-void decode_pairs(Bfloat16* to, const W* w, ptrdiff_t count) {
-  for (ptrdiff_t i = 0; i < count; i += 2 * V::kLanes) V::store_pairs(to + i, V::decoded_pairs(w + i));
-}
-
-// The same for weights W of 8 bits, which are decoded to pairs of bfloat16: for many rows some panels at a time, for few
-// rows in the tiles.
-template <class V, class W, class O, int kLanes, class T, class Finish>
-void each_decoded_tile(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start,
-                       const Args& args, const Pieces& scratch, const Finish& finish) {
-  constexpr Numbers kNumbers = kDecodedPairs;
-  constexpr int kPanels = 2;
-  const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
-  const ptrdiff_t panel = ptrdiff_t(matmul.row_step(s.length, kNumbers)) * kLanes;
-  in_parts_behind(matmul, args, scratch, false, [&](const Part& part, Pieces mine) {
-    typename BlocksOf<V>::Type blocks;
-    const size_t numbers = matmul.decoded_pairs(s);
-    Bfloat16* const decoded = numbers > 0 ? mine.take<Bfloat16>(numbers) : nullptr;
-    each_block<V, Bfloat16, kNumbers>(
-        matmul, x, mine, part, T(0.0f),
-        [&](const Bfloat16* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
-          const int k = group * s.out + column;
-          // Multiplies the columns from c on, of which there are `some`.
-          const auto multiply = [&](auto dots, const auto* weights, int c, int some) {
-            const DotProduct<V, decltype(dots)> product = {some, weights, panel, start + k + c, blocks, s.rows};
-            product.run(rows, shape, count, [&](const float* sums, int tile_rows, int vectors, int row, int at) {
-              finish(sums, tile_rows, vectors, first + row, k + c + at, k + columns);
-            });
-          };
-          const W* const from = w + k / kLanes * panel;
-          if (decoded == nullptr || count < kDecodedRows) return multiply(DecodedDots<V, W>{}, from, 0, columns);
-          for (int c = 0; c < columns; c += kPanels * kLanes) {
-            const int some = columns - c < kPanels * kLanes ? columns - c : kPanels * kLanes;
-            decode_pairs<V>(decoded, from + c / kLanes * panel, ceil_div(some, kLanes) * panel);
-            multiply(PairDots<V>{}, static_cast<const Bfloat16*>(decoded), c, some);
-          }
-        });
-  });
 }
 
 // Calls f(sums, columns, index into y, row, channel) for runs of sums, made from float32 or from pairs. With kAlike f
