@@ -143,7 +143,8 @@ struct DotProduct {
   static constexpr bool kCodes = std::is_same_v<Sum, int32_t>;
   static constexpr bool kDecodes = sizeof(W) < sizeof(X) && !kCodes;  // weights of 8 bits become bfloat16
   static constexpr bool kBlocks = kCodes ? !std::is_same_v<Blocks, NoBlocks> : Blocks::kReal && !kDecodes;
-  static constexpr int kMaxRows = kCodes ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
+  // Decoding keeps constants in registers, so its tiles have four rows fewer.
+  static constexpr int kMaxRows = kCodes ? V::kDotRows : V::kRealRows - (kDecodes ? 4 : 0), kMaxVectors = 4;
   static constexpr int kTallRows = kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;  // of tiles of one vector
   static constexpr bool kWide = !kCodes || V::kDotWide;                                 // tiles of two vectors
   static constexpr int kTilesAtOnce = kWide ? 1 : 4;                                    // tiles of one call, at most
