@@ -98,6 +98,25 @@ struct SoftmaxRow {
     }
 }
 
+// Computes softmax of rows of at most half a vector. kLanes rows stand side by side as columns, so that a row takes no
+// sum or maximum over lanes. A row's bits do not depend on the rows beside it.
+template <class T>
+void softmax_short_rows(const T* x, T* y, int rows, int width, const SoftmaxRow& op) {
+  using V = Vector;
+  alignas(64) float flat[V::kLanes * V::kLanes / 2], columns[V::kLanes * V::kLanes / 2];
+  for (int r = 0; r < rows; r += V::kLanes) {
+    const int n = V::most(rows - r);
+    const ptrdiff_t first = ptrdiff_t(r) * width;
+    to_floats<V>(flat, x + first, n * width);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < width; ++j) columns[j * n + i] = flat[i * width + j];
+    softmax_columns(columns, columns, {1, width, n, true}, op);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < width; ++j) flat[i * width + j] = columns[j * n + i];
+    from_floats<V>(y + first, flat, n * width);
+  }
+}
+
 template <class T, bool kLogarithm>
 void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
   const SoftmaxRow op = {beta, kLogarithm};
@@ -110,6 +129,11 @@ void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
         softmax_columns(x + first * one, y + first * one, part, op);
       });
     }
+  const int width = extent.count;
+  if (width <= Vector::kLanes / 2 && width <= extent.outer)
+    return in_runs(args, extent.outer, uint64_t(width) * kOfSoftmax, [&](int first, int count, std::span<std::byte>) {
+      softmax_short_rows(x + ptrdiff_t(first) * width, y + ptrdiff_t(first) * width, count, width, op);
+    });
   each_row<Vector>(x, y, extent.outer, extent.count, kOfSoftmax, args,
                    [&](const float* from, float* to) { softmax_row(from, to, extent.count, op); });
 }
