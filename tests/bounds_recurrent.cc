@@ -1,4 +1,7 @@
-// Expected results of lstm and gru: forward with all outputs of training, and backward.
+// Expected results of recurrent layers: lstm and gru forward, with all outputs of training, and backward; stream_lstm
+// and svdf, with their states.
+#include <algorithm>
+
 #include "engine/ops/gru.h"
 #include "tests/op_rows.h"
 
@@ -35,6 +38,8 @@ struct Loop {
   }
 };
 
+void append(List& to, const List& more) { to.insert(to.end(), more.begin(), more.end()); }
+
 Bounded sigmoid(Bounded v) { return exact(1) / (exact(1) + exp(-v)); }
 // Bounds the slope by the one at v plus its largest change within v's error.
 Bounded tanh(Bounded v) {
@@ -43,12 +48,14 @@ Bounded tanh(Bounded v) {
 }
 Bounded bent(Bounded gate) { return gate * (Bounded{1, 0} - gate); }
 
-}  // namespace
-
-Lists lstm(const Problem& p, const Index&) {
+// The results of an LSTM that limits c to [-most, most] if most > 0, with the last h and c of all samples.
+struct LstmResults {
+  List y, gates, cells, h, c;
+};
+LstmResults run_lstm(const Problem& p, Real most) {
   const Loop loop = {p, p.in[0].dims[0], p.in[0].dims[1], p.in[1].dims[1]};
   const int h = loop.h;
-  List y, gates, cells;
+  LstmResults results;
   for (int n = 0; n < loop.batch; ++n) {
     List previous = loop.state(3, n), cell = loop.state(4, n);
     for (int t = 0; t < loop.time; ++t) {
@@ -61,15 +68,48 @@ Lists lstm(const Problem& p, const Index&) {
       for (size_t j = 0; j < size_t(h); ++j) {
         const auto of = [&](int k) { return gate[size_t(k * h) + j]; };
         cell[j] = of(1) * cell[j] + of(0) * of(2);
+        if (most > 0) cell[j].v = std::clamp(cell[j].v, -most, most);
         made.push_back(loop.kept(of(3) * tanh(cell[j])));
       }
       previous = made;
-      y.insert(y.end(), made.begin(), made.end());
-      gates.insert(gates.end(), gate.begin(), gate.end());
-      cells.insert(cells.end(), cell.begin(), cell.end());
+      append(results.y, made);
+      append(results.gates, gate);
+      append(results.cells, cell);
     }
+    append(results.h, previous);
+    append(results.c, cell);
   }
-  return {y, gates, cells};
+  return results;
+}
+
+}  // namespace
+
+Lists lstm(const Problem& p, const Index&) {
+  const LstmResults results = run_lstm(p, 0);
+  return {results.y, results.gates, results.cells};
+}
+
+Lists stream_lstm(const Problem& p, const Index&) {
+  const LstmResults results = run_lstm(p, p.real_word(0));
+  return {results.y, results.h, results.c};
+}
+
+Lists svdf(const Problem& p, const Index&) {
+  const int batch = p.in[0].dims[0], filters = p.in[1].dims[0], memory = p.in[1].dims[1], rank = p.word(0) + 1;
+  List s, y;
+  for (int line = 0; line < batch * filters; ++line)
+    for (int m = 0; m < memory; ++m)
+      s.push_back(m + 1 < memory ? number(p, 3, int64_t{line} * memory + m + 1) : number(p, 0, line));
+  for (int n = 0; n < batch; ++n)
+    for (int u = 0; u < filters / rank; ++u) {
+      List terms = {p.has(2) ? number(p, 2, u) : Bounded()};
+      for (int i = 0; i < rank * memory; ++i) {
+        const int64_t at = int64_t{u} * rank * memory + i;
+        terms.push_back(number(p, 1, at) * s[size_t(int64_t{n} * filters * memory + at)]);
+      }
+      y.push_back(total(terms));
+    }
+  return {y, s};
 }
 
 Lists lstm_gradient(const Problem& p, const Index&) {

@@ -168,15 +168,16 @@ void add_pair(Random& random, Case& made, double low, double high) {
   made.words.insert(made.words.end(), {uint32_t(pair.multiplier), uint32_t(pair.shift)});
 }
 
-// Runs one step of time. The oracle knows h only to within one code, so it cannot predict the next step.
+// The oracle knows h only to within one code, so it cannot predict a second step of time. Fast kernels, which are
+// compared with the reference kernel, run several.
 void integer_lstm_case(const KernelEntry& entry, Random& random, Case& made) {
-  const int batch = pick(random, 1, 3), width = channels(random, 6);
+  const int batch = pick(random, 1, 3), time = random.lanes > 0 ? pick(random, 1, 4) : 1, width = channels(random, 6);
   const auto code = [&] { return uint32_t(pick(random, -128, 127)); };
   made.words = {chance(random, 50) ? 0 : uint32_t(pick(random, 1, 32767)), uint32_t(pick(random, 9, 15)), code(),
                 code()};
   for (int k = 0; k < 4; ++k) add_pair(random, made, 1.0 / 64, 1.0 / 2);
   add_pair(random, made, 1.0 / (1 << 24), 1.0 / (1 << 22));
-  made.inputs = {input(entry, 0, {batch, 1, 4 * width}, 32767), input(entry, 1, {4 * width, width}, 127)};
+  made.inputs = {input(entry, 0, {batch, time, 4 * width}, 32767), input(entry, 1, {4 * width, width}, 127)};
   absent_or(random, made, input(entry, 2, {4 * width}, 9000));
   made.inputs.push_back(input(entry, 3, {batch, width}, 127));
   made.inputs.push_back(input(entry, 4, {batch, width}, 32767));
@@ -195,8 +196,8 @@ void stream_lstm_case(const KernelEntry& entry, Random& random, Case& made) {
 }
 
 void svdf_case(const KernelEntry& entry, Random& random, Case& made) {
-  const int batch = pick(random, 1, 3), rank = pick(random, 1, 3), filters = rank * pick(random, 1, 4);
-  const int memory = pick(random, 1, 6);
+  const int batch = pick(random, 1, 3), rank = pick(random, 1, 3), filters = rank * channels(random, 4);
+  const int memory = channels(random, 6);
   const bool wide = entry.operands[0].element == ElementType::kInt16, codes = entry.rounding == Rounding::kDouble;
   const double most = wide ? 3000 : codes ? 127 : 4;
   made.words = {uint32_t(rank - 1)};
@@ -253,8 +254,12 @@ std::span<const OpRow> rows_of_layers() {
        .forms = kRealForms,
        .gradient = &drawn<Op::kGru>,
        .bounds = &bounds::gru},
-      {.op = Op::kStreamLstm, .make = &stream_lstm_case, .oracle = &stream_lstm, .forms = kRealForms | kOther},
-      {.op = Op::kSvdf, .make = &svdf_case, .oracle = &svdf, .forms = kAllForms},
+      {.op = Op::kStreamLstm,
+       .make = &stream_lstm_case,
+       .oracle = &stream_lstm,
+       .forms = kRealForms | kOther,
+       .bounds = &bounds::stream_lstm},
+      {.op = Op::kSvdf, .make = &svdf_case, .oracle = &svdf, .forms = kAllForms, .bounds = &bounds::svdf},
       {.op = Op::kTreeEnsemble,
        .make = &tree_ensemble_case,
        .traits = kRankTrait,

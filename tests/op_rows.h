@@ -32,8 +32,9 @@ struct OpRow {
   std::vector<Array> (*surrogate)(const GradientCase& made) = nullptr;
   // Bit r + 8 n is set if read r of row n of the op's gradients needs only the shape, no value.
   uint64_t shape_only = 0;
-  // Returns the expected results of a training kernel by its formula; `y` are the output's dims. If null, the
-  // reference kernel's bits are expected, but for the promises of kernels_correct_reference.cc.
+  // Returns the expected results of a kernel of training, or with a state, by its formula; `y` are the output's dims.
+  // If null, or for codes, the reference kernel's bits are expected, but for the promises of
+  // kernels_correct_reference.cc.
   Lists (*bounds)(const Problem& problem, const Index& y) = nullptr;
   Magnitude magnitude = nullptr;  // of a gradient that sums; null: not compared with float64
 };
@@ -101,6 +102,8 @@ Lists cross_entropy(const Problem& p, const Index& x);
 Lists number_loss(const Problem& p, const Index& x);
 Lists fake_quantize_range(const Problem& p, const Index& x);
 Lists lstm(const Problem& p, const Index&);
+Lists stream_lstm(const Problem& p, const Index&);
+Lists svdf(const Problem& p, const Index&);
 Lists lstm_gradient(const Problem& p, const Index&);
 Lists gru(const Problem& p, const Index&);
 Lists gru_gradient(const Problem& p, const Index&);

@@ -103,6 +103,30 @@ struct StreamLstm {
   static constexpr const char* kInputs[] = {"x", "w", "bias?", "&h", "&c", "table?"};
   static constexpr const char* kOutputs[] = {"y"};
 
+  // Computes functions of gates, and products: logistic of Q3, tanh of Qn to Q0, p 2^-bits, all in 16 bits. Also adds
+  // x and the recurrent product, before saturation as in LiteRT.
+  struct Computed {
+    constexpr int32_t logistic(int32_t a) const { return fixed16::logistic(a); }
+    constexpr int32_t tanh(int32_t v, int n) const { return fixed16::tanh(v, n); }
+    constexpr int32_t shifted(int32_t p, int bits) const { return fixed16::wrapped(rounding_shift_right(p, bits)); }
+    constexpr int32_t sum(int32_t product, int16_t x) const { return fixed16::saturated(wrapping_add(product, x)); }
+  };
+  struct Tabled {  // z is in units of 1 / 12288
+    const int32_t* table;
+
+    constexpr int32_t logistic(int32_t a) const { return Curve::sigmoid_of(3 * int64_t{a}, table); }
+    constexpr int32_t tanh(int32_t v, int n) const {
+      const int64_t z = 3 * int64_t{v}, right = 3 - n;
+      return Curve::tanh_of(right > 0 ? (z + (1 << (right - 1))) >> right : z * (1 << -right), table);
+    }
+    constexpr int32_t shifted(int32_t p, int bits) const {
+      return fixed16::saturated(multiply<Rounding::kDouble>(p, {1 << 30, 1 - bits}));
+    }
+    constexpr int32_t sum(int32_t product, int16_t x) const {
+      return fixed16::saturated(fixed16::saturated(product) + x);
+    }
+  };
+
  private:
   // Calls f(n, step, y_{t-1}, y_t) for every step of every sample. At the end h is the last y.
   template <class T, class F>
@@ -126,30 +150,6 @@ struct StreamLstm {
     const int16_t* x;
     const int8_t* w;
     const int32_t* bias;  // null if there is none
-  };
-
-  // Computes functions of gates, and products: logistic of Q3, tanh of Qn to Q0, p 2^-bits, all in 16 bits. Also adds
-  // x and the recurrent product, before saturation as in LiteRT.
-  struct Computed {
-    constexpr int32_t logistic(int32_t a) const { return fixed16::logistic(a); }
-    constexpr int32_t tanh(int32_t v, int n) const { return fixed16::tanh(v, n); }
-    constexpr int32_t shifted(int32_t p, int bits) const { return fixed16::wrapped(rounding_shift_right(p, bits)); }
-    constexpr int32_t sum(int32_t product, int16_t x) const { return fixed16::saturated(wrapping_add(product, x)); }
-  };
-  struct Tabled {  // z is in units of 1 / 12288
-    const int32_t* table;
-
-    constexpr int32_t logistic(int32_t a) const { return Curve::sigmoid_of(3 * int64_t{a}, table); }
-    constexpr int32_t tanh(int32_t v, int n) const {
-      const int64_t z = 3 * int64_t{v}, right = 3 - n;
-      return Curve::tanh_of(right > 0 ? (z + (1 << (right - 1))) >> right : z * (1 << -right), table);
-    }
-    constexpr int32_t shifted(int32_t p, int bits) const {
-      return fixed16::saturated(multiply<Rounding::kDouble>(p, {1 << 30, 1 - bits}));
-    }
-    constexpr int32_t sum(int32_t product, int16_t x) const {
-      return fixed16::saturated(fixed16::saturated(product) + x);
-    }
   };
 
   template <class Functions>

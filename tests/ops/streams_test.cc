@@ -6,6 +6,8 @@
 
 #include "engine/kernels/reference.h"
 #include "engine/numeric/fixed_point_functions_16.h"
+#include "engine/simd/fixed16.h"
+#include "engine/simd/vec.h"
 #include "tests/cases.h"
 #include "tests/short_names.h"
 
@@ -23,6 +25,23 @@ TEST(fixed_point_16, logistic_and_tanh_are_near_the_functions) {
   }
   EXPECT_LT(worst_logistic, 7);
   EXPECT_LT(worst_tanh, 13);
+}
+
+// Vectors of plain C++ compute the bits of the functions above, for all inputs. kernels_correct tests each tier.
+TEST(fixed_point_16, vectors_compute_the_same_bits) {
+  using V = Lanes<8>;
+  using Fixed = VectorFixed16<V>;
+  for (int x = INT16_MIN; x <= INT16_MAX; x += V::kLanes) {
+    V::I inputs = {};
+    for (int i = 0; i < V::kLanes; ++i) inputs.lane[i] = x + i;
+    const V::I sigmoids = Fixed::logistic(inputs);
+    for (int i = 0; i < V::kLanes; ++i) ASSERT_EQ(sigmoids.lane[i], fixed16::logistic(x + i)) << x + i;
+    for (int bits = 0; bits <= 6; ++bits) {
+      const V::I tangents = Fixed::tanh(inputs, bits);
+      for (int i = 0; i < V::kLanes; ++i)
+        ASSERT_EQ(tangents.lane[i], fixed16::tanh(x + i, bits)) << x + i << ' ' << bits;
+    }
+  }
 }
 
 constexpr const KernelEntry* kLstms[] = {&reference::kStreamLstmF32, &reference::kStreamLstmF16,

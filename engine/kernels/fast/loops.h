@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "engine/base/isa.h"
@@ -48,6 +49,20 @@ template <class V, class Q>
   } else {
     return V::load_integers(p, n);
   }
+}
+// Loads int16_t as int32_t: as Bfloat16 they are the upper half of each lane.
+template <class V>
+[[gnu::always_inline]] inline typename V::I load_words(const int16_t* p, auto n) {
+  return V::shift_right(V::as_integers(load<V>(reinterpret_cast<const Bfloat16*>(p), n)), 16);
+}
+// Stores the first n lanes of v as int16_t, saturated.
+template <class V>
+[[gnu::always_inline]] inline void store_words(int16_t* p, typename V::I v, int n) {
+  alignas(64) int32_t lanes[V::kLanes];
+  V::store(lanes, V::max(V::set(int32_t{INT16_MIN}), V::min(V::set(int32_t{INT16_MAX}), v)));
+  int16_t words[V::kLanes];
+  for (int i = 0; i < V::kLanes; ++i) words[i] = int16_t(lanes[i]);
+  std::memcpy(p, words, size_t(n) * sizeof(int16_t));
 }
 // Stores v, which must be within the range of Q.
 template <class V, class Q>

@@ -22,6 +22,10 @@ struct Pieces {
   }
 };
 
+inline bool is_constant(const Operands& operands, int i) {
+  return !operands.has(i) || operands.tensor[i].record->region == Region::kWeights;
+}
+
 // Returns the table that bind made. If the table is not constant, makes it now in scratch.
 template <class Form>
 std::byte* table_of(const Form& form, const Args& args, Pieces& scratch) {

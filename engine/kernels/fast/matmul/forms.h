@@ -11,6 +11,7 @@
 
 #include "engine/base/layout.h"
 #include "engine/kernels/fast/lines.h"
+#include "engine/kernels/fast/pieces.h"
 #include "engine/kernels/fast/requantize_table.h"
 #include "engine/kernels/fast/row_source.h"
 #include "engine/kernels/kernel.h"
@@ -26,10 +27,6 @@ inline constexpr Layout kDotLayout = layout_of(std::countr_zero(unsigned(kLanes)
 template <int kLanes, int kGroup>
 inline constexpr Layout kGroupLayout =
     layout_of(std::countr_zero(unsigned(kLanes)), std::countr_zero(unsigned(kGroup)));
-
-inline bool is_constant(const Operands& operands, int i) {
-  return !operands.has(i) || operands.tensor[i].record->region == Region::kWeights;
-}
 
 // Numbers past a band, or past windows, that copies in whole pieces may touch.
 inline constexpr int kSlack = 64;
@@ -326,6 +323,15 @@ struct Int8Form : DotForm<O, kLanes, kOffset> {
   }
 };
 
+// int8 to int16: y = saturate(requant_k(s + b_k)), before loops over time
+template <int kLanes, int kOffset>
+struct Int8ToInt16Form : Int8Form<Dense, kLanes, kOffset, Rounding::kDouble> {
+  using Int8 = Int8Form<Dense, kLanes, kOffset, Rounding::kDouble>;
+  static Int8ToInt16Form from(const Words& words, const Operands& operands) { return {Int8::from(words, operands)}; }
+  void run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w, Optional<const int32_t> b, const int32_t* scale,
+           int16_t* y, const Args& args) const;
+};
+
 // Forms whose sums begin without a bias. Their table is -kOffset sum_i w_ki, then sum_i w_ki.
 template <class O, int kLanes, int kOffset>
 struct DotSumsForm : DotForm<O, kLanes, kOffset> {
@@ -402,7 +408,9 @@ constexpr auto lines_of(const char* name, Op op) {
 
 template <class Tier>
 constexpr auto lines() {
-  return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);
+  return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d) +
+         line<Int8ToInt16Form<Tier::kLanes, Tier::kDotOffset>>("DenseI8ToI16Double", Op::kDense,
+                                                               Dense::shapes_int8_to_int16, 0, Rounding::kDouble);
 }
 
 }  // namespace fast::matmul

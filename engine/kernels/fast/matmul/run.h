@@ -271,6 +271,32 @@ void Int8Form<O, kLanes, kOffset, kRounding>::run(const int8_t* x, Packed<const 
                    });
 }
 
+template <int kLanes, int kOffset>
+void Int8ToInt16Form<kLanes, kOffset>::run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w,
+                                           Optional<const int32_t>, const int32_t*, int16_t* y,
+                                           const Args& args) const {
+  using V = Vector;
+  const int channels = this->op.out;
+  Pieces scratch = {args.scratch.data()};
+  const typename Int8ToInt16Form::Table table = {reinterpret_cast<int32_t*>(table_of(*this, args, scratch)),
+                                                 this->padded()};
+  const bool quick = table.quick();
+  each_dot_tile<V>(*this, x, w.data, table.row(0), int8_t(this->op.x_zero), args, scratch,
+                   [&](const int32_t* sums, int rows, int vectors, int first, int channel, int end) {
+                     for (int v = 0; v < vectors; ++v, channel += kLanes, sums += kLanes) {
+                       int16_t* const to = y + ptrdiff_t(first) * channels + channel;
+                       const auto put = [&](const auto& codes) {
+                         for (int r = 0; r < rows; ++r)
+                           store_words<V>(to + ptrdiff_t(r) * channels,
+                                          codes(V::load_integers(sums + r * DotProduct<V, CodeDots<V>>::kStep)),
+                                          V::most(end - channel));
+                       };
+                       if (quick) put(QuickCodes<V>(table, channel, 0));
+                       else put(ChannelCodes<V, Rounding::kDouble>(table, channel, 0));
+                     }
+                   });
+}
+
 template <class O, int kLanes, int kOffset, class T>
 void DynamicForm<O, kLanes, kOffset, T>::run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w,
                                              Optional<const T> b, const T* scale, PerRow<const T> x_scale, T* y,

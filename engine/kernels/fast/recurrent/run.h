@@ -2,6 +2,11 @@
 // it and is compiled for several instruction sets.
 #pragma once
 
+#include <bit>
+#include <limits>
+
+#include "engine/kernels/fast/recurrent/codes.h"
+#include "engine/kernels/fast/recurrent/filters.h"
 #include "engine/kernels/fast/recurrent/forms.h"
 #include "engine/kernels/fast/row_major/run.h"
 #include "engine/kernels/fast/scaled_sums.h"
@@ -50,35 +55,59 @@ template <class V, class T>
   each_dot_row<V>(states, w, bias, samples, width, rows, [&](int r, int k, float sum) { sums[r * step + k] = sum; });
 }
 
+// Takes a block of samples through all steps of an LSTM. In `memory` are h and c of the time before the first step,
+// afterwards those of the last. c_t = min(max(c_t, -most), most).
+template <class V, class T>
+void lstm_steps(const Sequence& size, const T* x, const T* w, int first, int samples, const BlockMemory& memory,
+                float most, T* y) {
+  using Math = VectorMath<V>;
+  const int h = size.width;
+  const typename V::F high = V::set(most), low = V::set(-most);
+  for (int t = 0; t < size.time; ++t) {
+    recur<V>(w, memory.states, memory.bias, samples, h, 4 * h, 4 * h, memory.sums);
+    for (int n = 0; n < samples; ++n) {
+      const ptrdiff_t step = ptrdiff_t(first + n) * size.time + t;
+      const T* const in = x + step * 4 * h;
+      T* const out = y + step * h;
+      const float* const sums = memory.sums + n * 4 * h;
+      float *const cells = memory.more + n * h, *const state = memory.states + n * h;
+      each_vector<V>(h, [&](int j, auto lanes) {
+        const auto gate = [&](int k) {
+          return V::add(load<V>(in + k * h + j, lanes), load<V>(sums + k * h + j, lanes));
+        };
+        const typename V::F kept = V::mul(Math::sigmoid(gate(1)), load<V>(cells + j, lanes));
+        const typename V::F sum = V::fma(Math::sigmoid(gate(0)), Math::tanh(gate(2)), kept);
+        const typename V::F cell = V::min(high, V::max(low, sum));
+        store<V>(cells + j, cell, lanes);
+        const typename V::F value = rounded_to<V, T>(V::mul(Math::sigmoid(gate(3)), Math::tanh(cell)));
+        store<V>(state + j, value, lanes);
+        store<V>(out + j, value, lanes);
+      });
+    }
+  }
+}
+
 template <class T>
 void FastLstm<T>::run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0, T* y,
                       const Args& args) const {
-  using V = Vector;
-  using Math = VectorMath<V>;
-  const int h = op.size.width, time = op.size.time;
+  const int h = op.size.width;
   each_sample_block(op.size, 4, bias.data, h0.data, args, [&](int first, int samples, const BlockMemory& memory) {
-    floats_or_zeros<V>(memory.more, c0 ? c0.data + first * h : nullptr, samples * h);
-    for (int t = 0; t < time; ++t) {
-      recur<V>(w, memory.states, memory.bias, samples, h, 4 * h, 4 * h, memory.sums);
-      for (int n = 0; n < samples; ++n) {
-        const ptrdiff_t step = ptrdiff_t(first + n) * time + t;
-        const T* const in = x + step * 4 * h;
-        T* const out = y + step * h;
-        const float* const sums = memory.sums + n * 4 * h;
-        float *const cells = memory.more + n * h, *const state = memory.states + n * h;
-        each_vector<V>(h, [&](int j, auto lanes) {
-          const auto gate = [&](int k) {
-            return V::add(load<V>(in + k * h + j, lanes), load<V>(sums + k * h + j, lanes));
-          };
-          const V::F kept = V::mul(Math::sigmoid(gate(1)), load<V>(cells + j, lanes));
-          const V::F cell = V::fma(Math::sigmoid(gate(0)), Math::tanh(gate(2)), kept);
-          store<V>(cells + j, cell, lanes);
-          const V::F value = rounded_to<V, T>(V::mul(Math::sigmoid(gate(3)), Math::tanh(cell)));
-          store<V>(state + j, value, lanes);
-          store<V>(out + j, value, lanes);
-        });
-      }
-    }
+    floats_or_zeros<Vector>(memory.more, c0 ? c0.data + first * h : nullptr, samples * h);
+    lstm_steps<Vector>(op.size, x, w, first, samples, memory, std::numeric_limits<float>::infinity(), y);
+  });
+}
+
+template <class T>
+void FastStreamLstm<T>::run(const T* x, const T* w, Optional<const T> bias, Update<T> h, Update<float> c, T* y,
+                            const Args& args) const {
+  using V = Vector;
+  const int width = op.size.width;
+  const float most = op.clip == 0 ? std::numeric_limits<float>::infinity() : std::bit_cast<float>(op.clip);
+  each_sample_block(op.size, 4, bias.data, h.data, args, [&](int first, int samples, const BlockMemory& memory) {
+    to_floats<V>(memory.more, c.data + first * width, samples * width);
+    lstm_steps<V>(op.size, x, w, first, samples, memory, most, y);
+    from_floats<V>(h.data + first * width, memory.states, samples * width);
+    from_floats<V>(c.data + first * width, memory.more, samples * width);
   });
 }
 
