@@ -295,7 +295,7 @@ TEST_F(run_command, a_full_standard_output_is_an_error) {
 
 TEST_F(run_command, int8_outputs_equal_tflite_to_the_byte) {
   const std::string golden = shared_path("golden/tflite/");
-  if (!std::filesystem::exists(golden)) GTEST_SKIP() << "no shared data";
+  if (!std::filesystem::exists(golden)) GTEST_SKIP() << "NACRE_SHARED has no " << golden;
   for (const char* seed : {"s1", "s2"}) {
     const std::string out = directory_ / seed, prefix = golden + "kws_ref_model." + seed;
     const ToolRun run = run_tool({"run", keywords(), "--input", prefix + ".in0.bin", "--output", out});
@@ -350,7 +350,7 @@ TEST_F(run_command, a_model_whose_borders_are_16_bits_takes_rounded_floats) {
 }
 
 TEST_F(run_command, floats_become_codes_only_when_asked) {
-  if (!std::filesystem::exists(keywords())) GTEST_SKIP() << "no shared data";
+  if (!std::filesystem::exists(keywords())) GTEST_SKIP() << "NACRE_SHARED has no network of keywords";
   write_npy(directory_ / "x.npy", reals({1, 49, 10, 1}, 12.5f));
   const std::vector<std::string> plain = {"run", keywords(), "--input", directory_ / "x.npy", "--json"};
   const ToolRun refused = run_tool(plain);

@@ -245,6 +245,7 @@ constexpr Case kCases[] = {
     {"sigmoid", [](Maker& m) { function<Op::kSigmoid>(m, 1.0f / 256, -128); }, kFunction},
     {"tanh", [](Maker& m) { function<Op::kTanh>(m, 1.0f / 128, 0); }, kFunction},
     {"hard_swish", [](Maker& m) { function<Op::kHardSwish>(m, 0.05f, -20); }, kFunction},
+    {"silu", [](Maker& m) { function<Op::kSilu>(m, 0.05f, -20); }, 0.5 + kOracle},  // rounded once
     {"leaky_relu", [](Maker& m) { function<Op::kLeakyRelu>(m, 0.06f, -7); }, kTwice},
     {"softmax", &softmax, kFunction},
     {"moves", &moves, kTwice},
@@ -263,6 +264,18 @@ TEST(apply_policy_property, integer_steps_stay_near_the_real_network) {
       if (distance > c.bound) return;
     }
     RecordProperty(c.name, std::to_string(worst));
+  }
+}
+
+// Only calibration gives codes to silu, so that files of either rounding have its table.
+TEST(apply_policy_property, silu_is_a_table_for_either_rounding) {
+  for (const Rounding rounding : {Rounding::kHalfAway, Rounding::kHalfEven}) {
+    Maker m(1);
+    function<Op::kSilu>(m, 0.05f, -20);
+    m.graph.quantize_rounding = rounding;
+    apply_policy(m.graph, {});
+    ASSERT_EQ(m.graph.nodes.size(), 1u);
+    EXPECT_EQ(m.graph.nodes[0].op, Op::kLookup);
   }
 }
 

@@ -76,7 +76,7 @@ LEGAL = {
     "dynamic=X": "dynamic=0.5",
     "xnnpack=STEPS": "xnnpack=10",
     "auto|N|NxM[@LAYER]": "2x2",
-    "division|gelu|bias,...": "division,gelu",
+    "division|gelu|silu|hard_swish|bias,...": "division,silu",
     "auto|none|fixed=S|dynamic[=S][,FIELD=X]": "dynamic=128",
 }
 faults: list[str] = []

@@ -137,7 +137,7 @@ constexpr OpFacts kFacts[] = {
     function(Op::kHardSwish, Zeros::kKept, StaticForm::kOwn, IntegerOutput::kOwn, "Mul"),
     {.op = Op::kLookup, .rows = kElements, .axes = Axes::kOfFirst, .pixels = Pixels::kEach, .zeros = Zeros::kKept},
     function(Op::kGelu, Zeros::kKept, StaticForm::kReal, IntegerOutput::kOwn, "Erf"),
-    function(Op::kSilu, Zeros::kKept, StaticForm::kReal, IntegerOutput::kMissing, "Sigmoid"),
+    function(Op::kSilu, Zeros::kKept, StaticForm::kOwn, IntegerOutput::kOwn, "Sigmoid"),
     {.op = Op::kUnary,
      .rows = kElements,
      .axes = Axes::kOfFirst,

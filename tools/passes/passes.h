@@ -17,14 +17,15 @@ struct SimplifyOptions {
   // For training: a constant that several steps read is one parameter. So no rule replaces it by another constant for
   // only one of them.
   bool keep_shared = false;
-  bool fold_gelu = true;  // fuses gelu's steps by erf; results may differ in their last bits
+  // These make one step of those that compute an activation. Results may differ in their last bits.
+  bool fold_gelu = true, fold_silu = true, fold_hard_swish = true;
   bool fold_bias = true;  // adds a sum behind a layer to its bias, even if that changes the order of rounding
 };
 inline constexpr SimplifyOptions kSimplifyToTrain = {.fold_batch_norm = false, .keep_shared = true};
 
 // Folds constants, removes dead nodes, and folds batch norms and sums per channel into the preceding conv or dense.
-// Removes transposes that cancel or move nothing, merges reshapes of reshapes, and makes one gelu of the steps that
-// compute it by erf. Codes of a quantized layer keep their values.
+// Removes transposes that cancel or move nothing, merges reshapes of reshapes, and makes one step of those
+// that compute gelu, silu or hard_swish. Codes of a quantized layer keep their values.
 void simplify(Graph& graph, const SimplifyOptions& options = {});
 
 // Makes the model keep states. Each of `pairs` is IN=OUT, an input and an output of the graph, which the graph then no

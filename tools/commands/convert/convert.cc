@@ -125,6 +125,8 @@ Job job_of(Work& work) {
              .simplifying = trains(work) ? kSimplifyToTrain
                                          : SimplifyOptions{.fold_batch_norm = o.fold_batch_norm,
                                                            .fold_gelu = !keeps(o, "gelu"),
+                                                           .fold_silu = !keeps(o, "silu"),
+                                                           .fold_hard_swish = !keeps(o, "hard_swish"),
                                                            .fold_bias = !keeps(o, "bias")},
              .measure = [&](const Graph& graph) { return measure_ranges(work, graph); },
              .compiling = {.policies = parse_policy_options(o.policies),

@@ -34,6 +34,6 @@ PolicyOutput policy_output(const std::string& value) {
   return {value.substr(kKeras.size() + 1), true};
 }
 
-std::vector<std::string> kept_rewrites() { return {"division", "gelu", "bias"}; }
+std::vector<std::string> kept_rewrites() { return {"division", "gelu", "silu", "hard_swish", "bias"}; }
 
 }  // namespace nacre::tools

@@ -145,10 +145,9 @@ OptionTable<C> make_model_options() {
        .acts = {infers_only<C>()},
        .stage = Stage::kSimplify},
       {.name = "--keep",
-       .value = "division|gelu|bias,...",
-       .help =
-           "keep what a rewrite may change in the last bits: x / c (else x (1 / c)), gelu written by erf (else one\n"
-           "step), a sum behind a layer (else a part of its bias)",
+       .value = "division|gelu|silu|hard_swish|bias,...",
+       .help = "keep what a rewrite may change in the last bits: x / c (else x (1 / c)); gelu, silu or hard_swish in\n"
+               "several steps (else one step); a sum behind a layer (else a part of its bias)",
        .field = [](C& o) { return Choices{&o.kept, kept_rewrites()}; },
        .acts = {infers_only<C>()},
        .delimiter = ','},

@@ -99,11 +99,18 @@ bool write_lookup(PolicyPass& pass, Node node, std::string&) {
   return true;
 }
 
-// Writes exp, log, elu, gelu or sqrt as a lookup in a table, as TFLite's kernels do. Refuses codes of other formats.
+// Tables are rounded half away from zero, as LiteRT's. A file whose codes are rounded half to even has no such table.
+// Only calibration gives codes to silu: it is in no file with codes.
+bool rounds_as_tables(PolicyPass& pass, const Node& node) {
+  return pass.graph().quantize_rounding == Rounding::kHalfAway || node.op == Op::kSilu;
+}
+
+// Writes exp, log, elu, gelu, silu or sqrt as a lookup in a table, as TFLite's kernels do. Refuses codes of other
+// formats.
 bool write_function(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
   const bool root = node.op == Op::kUnary && get_integer(node, "function") == Unary::kSqrt;
-  if ((function == nullptr && !root) || pass.graph().quantize_rounding != Rounding::kHalfAway) {
+  if ((function == nullptr && !root) || !rounds_as_tables(pass, node)) {
     why = kNoIntegerForm;
     return false;
   }
@@ -119,7 +126,7 @@ bool write_function(PolicyPass& pass, Node node, std::string& why) {
 // Writes a function of int16 codes as LiteRT computes it: by linear interpolation between 513 points.
 bool write_points(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
-  if (function == nullptr || pass.graph().quantize_rounding != Rounding::kHalfAway) {
+  if (function == nullptr || !rounds_as_tables(pass, node)) {
     why = kNoIntegerForm;
     return false;
   }
@@ -366,6 +373,7 @@ constexpr IntegerForm kForms[] = {
     {Op::kHardSwish, &write_lookup<&hard_swish>, nullptr},
     {Op::kUnary, &write_function, &write_points},
     {Op::kGelu, &write_function, &write_points},
+    {Op::kSilu, &write_function, &write_points},
     {Op::kBatchedMatmul, &write_batched_matmul},
     {Op::kBinary, &write_squared_difference, nullptr},
     {Op::kSoftmax, &write_softmax, &write_softmax_int16},

@@ -82,6 +82,7 @@ float gelu_of(float v) { return 0.5f * v * std::erfc(v * -0.70710678118654752f);
 float gelu_tanh_of(float v) {                                                       // sqrt(2 / pi)
   return 0.5f * v * (1 + std::tanh(0.79788456080286536f * (v + 0.044715f * v * v * v)));
 }
+float silu_of(float v) { return v * sigmoid_of(v); }
 float hard_swish_of(float v) { return v * std::min(6.0f, std::max(0.0f, v + 3)) / 6; }
 
 }  // namespace
@@ -159,6 +160,7 @@ std::vector<int32_t> softmax_points() {
 
 float (*table_function(const Node& node))(float) {
   if (node.op == Op::kGelu) return get_integer(node, "tanh") != 0 ? &gelu_tanh_of : &gelu_of;
+  if (node.op == Op::kSilu) return &silu_of;
   switch (get_integer(node, "function")) {
     case Unary::kExp: return &exp_of;
     case Unary::kLog: return &log_of;

@@ -172,8 +172,9 @@ bool apply_rules(Rewriter& r, const SimplifyOptions& options) {
   bool changed = each_node(r, [&](Node& node) {
     return fold_constants(r, node) || share_quantizer(r, node) || simplify_transpose(r, node) ||
            absorb_transpose(r, node) || delay_transpose(r, node) || simplify_reshape(r, node) ||
-           (options.fold_gelu && fold_gelu(r, node)) || (options.fold_batch_norm && fold_batch_norm(r, node)) ||
-           fold_channel_arithmetic(r, node, options);
+           (options.fold_gelu && fold_gelu(r, node)) || (options.fold_silu && fold_silu(r, node)) ||
+           (options.fold_hard_swish && fold_hard_swish(r, node)) ||
+           (options.fold_batch_norm && fold_batch_norm(r, node)) || fold_channel_arithmetic(r, node, options);
   });
   changed = remove_dead_nodes(r) || changed;
   return changed;

@@ -117,6 +117,8 @@ bool fold_constants(Rewriter& r, Node& node);
 
 bool fold_batch_norm(Rewriter& r, Node& node);
 bool fold_gelu(Rewriter& r, Node& node);
+bool fold_silu(Rewriter& r, Node& node);
+bool fold_hard_swish(Rewriter& r, Node& node);
 bool fold_channel_arithmetic(Rewriter& r, Node& node, const SimplifyOptions& options);
 
 bool share_quantizer(Rewriter& r, Node& node);     // between a transpose or reshape and the value before it

@@ -1,15 +1,20 @@
-// Replaces a gelu that a file computes by erf, as exporters write it,
+// Replaces activations that a file computes in several steps, as exporters write them, by one step:
 //
-//   y = x c (1 + erf(x / sqrt(2)))          c = 1/2; the factors of the product in any order
+//   gelu         y = x c (1 + erf(x / sqrt(2)))                        c = 1/2        ops/gelu.h
+//   silu         y = x sigmoid(x)                                                     ops/gelu.h
+//   hard_swish   y = x c min(max(x + 3, 0), 6)                         c = 1/6        ops/activation.h
+//                y = x min(max(x / 6 + 1/2, 0), 1)
 //
-// by one step that computes the same function (ops/gelu.h). All values must be real, and only these steps may read the
+// The factors of the products may stand in any order. All values must be real, and only these steps may read the
 // intermediate values. If a quantizer stands between, or another step reads one of them, the file's own steps stay.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <string>
 
 #include "engine/ops/binary.h"
+#include "engine/ops/parameters.h"
 #include "engine/ops/unary.h"
 #include "tools/passes/simplify/simplify.h"
 
@@ -81,26 +86,75 @@ ValueId argument_of_gelu(Rewriter& r, const Node& last, size_t slot) {
   return kNone;
 }
 
-}  // namespace
+// Returns v if `id` is min(max(v + number, 0), high), and only `reader` reads it. A sum may have the bounds itself.
+ValueId operand_of_clamped_sum(Rewriter& r, ValueId id, const Node& reader, double number, double high) {
+  const Node* const last = r.writer(id);
+  if (last == nullptr || !r.only_reader(id, reader) || !is_real(r.value(id))) return kNone;
+  const bool adds = last->op == Op::kAdd;
+  if ((last->op != Op::kClamp && !adds) || get_integer(*last, "clamp") != int(Clamp::kBounds)) return kNone;
+  if (get_real(*last, "low") != 0 || double(get_real(*last, "high")) != high) return kNone;
+  if (!adds) return operand_beside(r, last->inputs[0], *last, Op::kAdd, number);
+  for (const size_t slot : {size_t{0}, size_t{1}})
+    if (is_number(r, last->inputs[1 - slot], number)) return last->inputs[slot];
+  return kNone;
+}
 
-bool fold_gelu(Rewriter& r, Node& node) {
+// Returns the x of x sigmoid(x), or kNone. The sigmoid is in `slot`.
+ValueId argument_of_silu(Rewriter& r, const Node& last, size_t slot) {
+  const ValueId id = last.inputs[slot], x = last.inputs[1 - slot];
+  const Node* const gate = r.writer(id);
+  const bool gates = gate != nullptr && gate->op == Op::kSigmoid && gate->inputs[0] == x && r.only_reader(id, last) &&
+                     is_real(r.value(id)) && !has_policy_of_its_own(r, *gate);
+  return gates ? x : kNone;
+}
+
+// Returns the x of a hard_swish, or kNone.
+ValueId argument_of_hard_swish(Rewriter& r, const Node& last, size_t slot) {
+  const ValueId scaled = operand_of_clamped_sum(r, last.inputs[slot], last, 0.5, 1), x = last.inputs[1 - slot];
+  if (scaled != kNone) {  // x / 6 is read once, by the sum
+    const Node* const clamp = r.writer(last.inputs[slot]);
+    const Node& sum = clamp->op == Op::kAdd ? *clamp : *r.writer(clamp->inputs[0]);
+    return operand_beside(r, scaled, sum, Op::kMul, 1 / 6.0) == x ? x : kNone;
+  }
+  const std::array<ValueId, 3> factors = factors_of(r, last, slot);
+  for (size_t gate = 0; factors[0] != kNone && gate < factors.size(); ++gate) {
+    const Node& reader = gate < 2 ? *r.writer(last.inputs[slot]) : last;
+    const ValueId inner = operand_of_clamped_sum(r, factors[gate], reader, 3, 6);
+    const ValueId a = factors[(gate + 1) % 3], b = factors[(gate + 2) % 3];
+    if (inner != kNone && ((a == inner && is_number(r, b, 1 / 6.0)) || (b == inner && is_number(r, a, 1 / 6.0))))
+      return inner;
+  }
+  return kNone;
+}
+
+// Replaces the product `node`, and the steps before it, by one step of `op`, if `argument` finds the op's x.
+template <class Argument>
+bool fold_product(Rewriter& r, Node& node, Op op, const char* name, const Argument& argument) {
   if (!is_plain(r, &node, Op::kMul) || has_policy_of_its_own(r, node)) return false;
   for (const size_t slot : {size_t{0}, size_t{1}}) {
-    const ValueId x = argument_of_gelu(r, node, slot);
+    const ValueId x = argument(r, node, slot);
     if (x == kNone || !is_real(r.value(x)) || r.value(x).dims != r.value(node.outputs[0]).dims) continue;
-    r.log("made one gelu of the steps before " + title(r, node));
-    Node gelu;
-    gelu.op = Op::kGelu;
-    gelu.name = node.name;
-    gelu.layer = node.layer;
-    gelu.inputs = {x};
-    gelu.outputs = {node.outputs[0]};
-    set_integer(gelu, "tanh", 0);
+    r.log(std::string("made one ") + name + " of the steps before " + title(r, node));
+    Node made;
+    made.op = op;
+    made.name = node.name;
+    made.layer = node.layer;
+    made.inputs = {x};
+    made.outputs = {node.outputs[0]};
+    if (op == Op::kGelu) set_integer(made, "tanh", 0);
     r.remove(node);
-    r.insert_after_writer(x, std::move(gelu));
+    r.insert_after_writer(x, std::move(made));
     return true;
   }
   return false;
+}
+
+}  // namespace
+
+bool fold_gelu(Rewriter& r, Node& node) { return fold_product(r, node, Op::kGelu, "gelu", argument_of_gelu); }
+bool fold_silu(Rewriter& r, Node& node) { return fold_product(r, node, Op::kSilu, "silu", argument_of_silu); }
+bool fold_hard_swish(Rewriter& r, Node& node) {
+  return fold_product(r, node, Op::kHardSwish, "hard_swish", argument_of_hard_swish);
 }
 
 }  // namespace nacre::tools
