@@ -216,6 +216,36 @@ TEST(kept_rewrites, leave_the_steps_of_the_file_and_are_in_no_log) {
   EXPECT_EQ(run_tool({"convert", network, "-o", model, "--keep", "everything"}).exit_code, 2);
 }
 
+// The network is hard_swish(silu(x)), with the steps that exporters write.
+TEST(kept_rewrites, activations_stay_the_steps_of_the_file) {
+  const TemporaryDirectory folder;
+  OnnxBuilder b;
+  b.input("x", {1, 8});
+  for (const auto& [name, number] : {std::pair{"three", 3.0f}, {"low", 0.0f}, {"high", 6.0f}, {"sixth", 1.0f / 6}})
+    b.filled(name, {}, number);
+  b.node("Sigmoid", {"x"}, {"gate"});
+  b.node("Mul", {"x", "gate"}, {"silu"});
+  b.node("Add", {"silu", "three"}, {"sum"});
+  b.node("Clip", {"sum", "low", "high"}, {"bounded"});
+  b.node("Mul", {"silu", "bounded"}, {"product"});
+  b.node("Mul", {"product", "sixth"}, {"y"});
+  b.output("y");
+  write_bytes(folder / "net.onnx", b.finish());
+  const std::string model = folder / "m.nacre";
+  const auto steps = [&](const Texts& kept) {
+    Texts words = {"convert", folder / "net.onnx", "-o", model, "--no-fuse"};
+    words.insert(words.end(), kept.begin(), kept.end());
+    EXPECT_EQ(run_tool(words).exit_code, 0);
+    const Json read = parsed(run_tool({"inspect", model, "--json"}))["programs"][0]["steps"];
+    std::string ops;
+    for (const Json& step : read.elements()) ops += step["op"].text() + ' ';
+    return ops;
+  };
+  EXPECT_EQ(steps({}), "silu hard_swish ");
+  EXPECT_EQ(steps({"--keep", "silu"}), "sigmoid mul hard_swish ");
+  EXPECT_EQ(steps({"--keep", "hard_swish"}), "silu add clamp mul mul ");
+}
+
 // 1 / 3 is rounded, so 5 (1 / 3) is another float32 than 5 / 3.
 TEST(kept_rewrites, a_division_that_is_kept_gives_the_quotient) {
   const TemporaryDirectory folder;

@@ -40,24 +40,26 @@ std::vector<float> output_of(const Graph& graph, const std::vector<std::vector<u
   return reals(run_graph(graph, inputs).values[size_t(graph.outputs[0].value)]);
 }
 
-// Compares with gelu in float64. Both ways round a few times, each by at most 2^-24 of the rounded number. If 1 + erf
-// is near 0, that is 2^-24 of 1, times x.
-void expect_gelu(const std::string& text) {
+// Compares with f in float64. Both ways round a few times, each by at most 2^-24 of the rounded number. If 1 + erf is
+// near 0, that is 2^-24 of 1, times x.
+template <class F>
+void expect_one(const std::string& text, Op op, const F& f) {
   const Graph before = parse(text), after = simplified(text);
   EXPECT_EQ(after.nodes.size(), 1u) << text;
-  EXPECT_EQ(count(after, Op::kGelu), 1) << text;
+  EXPECT_EQ(count(after, op), 1) << text;
   std::mt19937 rng(1);
   std::vector<std::vector<uint8_t>> inputs = random_inputs(before, rng);
   auto* const x = reinterpret_cast<float*>(inputs[0].data());
   for (int i = 0; i < 66; ++i) x[i] *= 6;
   const std::vector<float> file = output_of(before, inputs), one = output_of(after, inputs);
   for (size_t i = 0; i < file.size(); ++i) {
-    const double v = double(x[i]), exact = v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
-    const double bound = 8 * std::abs(v) * 0x1p-24;
-    EXPECT_NEAR(double(file[i]), exact, bound) << v;
-    EXPECT_NEAR(double(one[i]), exact, bound) << v;
+    const double v = double(x[i]), bound = 8 * std::abs(v) * 0x1p-24;
+    EXPECT_NEAR(double(file[i]), f(v), bound) << v;
+    EXPECT_NEAR(double(one[i]), f(v), bound) << v;
   }
 }
+double gelu(double v) { return v / 2 * (1 + std::erf(v / std::sqrt(2.0))); }
+void expect_gelu(const std::string& text) { expect_one(text, Op::kGelu, &gelu); }
 
 TEST(simplify, gelu_by_erf_is_one_step) {
   expect_gelu(steps(kScaled, kSum, "mul(%x, %sum)", "mul(%part, %half)"));
@@ -100,23 +102,6 @@ value %y float32 [2, 33]
   return text + "input \"x\" %x\noutput \"y\" %y\n" + lines;
 }
 
-// Compares with f in float64. Both ways round at most six times numbers of the size of x or below.
-template <class F>
-void expect_one(const std::string& text, Op op, const F& f) {
-  const Graph before = parse(text), after = simplified(text);
-  EXPECT_EQ(after.nodes.size(), 1u) << text;
-  EXPECT_EQ(count(after, op), 1) << text;
-  std::mt19937 rng(1);
-  std::vector<std::vector<uint8_t>> inputs = random_inputs(before, rng);
-  auto* const x = reinterpret_cast<float*>(inputs[0].data());
-  for (int i = 0; i < 66; ++i) x[i] *= 6;
-  const std::vector<float> file = output_of(before, inputs), one = output_of(after, inputs);
-  for (size_t i = 0; i < file.size(); ++i) {
-    const double v = double(x[i]), bound = 8 * std::abs(v) * 0x1p-24;
-    EXPECT_NEAR(double(file[i]), f(v), bound) << v;
-    EXPECT_NEAR(double(one[i]), f(v), bound) << v;
-  }
-}
 double silu(double v) { return v / (1 + std::exp(-v)); }
 double hard_swish(double v) { return v * std::min(std::max(v + 3, 0.0), 6.0) / 6; }
 

@@ -165,11 +165,13 @@ TEST(policy_request, a_pattern_that_matches_no_layer_is_refused_with_the_nearest
             std::string::npos);
 }
 
+const std::string kKeptApart = "--no-fold-bn keeps batch norms apart, --keep gelu,silu,hard_swish activations";
+
 TEST(policy_request, rules_that_hit_only_folded_layers_are_reported) {
   std::vector<std::string> log;
   resolved({.set = {"bn.=float16", "dense_1=float16"}}, &log);
   ASSERT_EQ(log.size(), 1u);
-  EXPECT_EQ(log[0], "policy rule --set 'bn.=float16' hits only layers that were folded: bn1 and bn2");
+  EXPECT_EQ(log[0], "policy rule --set 'bn.=float16' hits only layers that were folded: bn1 and bn2; " + kKeptApart);
   resolved({.set = {"(bn1|conv1)=float16"}}, &log);
   EXPECT_TRUE(log.empty());
 }
@@ -178,8 +180,7 @@ TEST(policy_request, rules_that_hit_only_folded_layers_are_reported) {
 TEST(policy_request, ops_that_were_folded_are_reported) {
   std::vector<std::string> log;
   const std::string folded =
-      "names layers that were folded into others and have their policy: bn1 and bn2; "
-      "--no-fold-bn keeps batch norms apart";
+      "names layers that were folded into others and have their policy: bn1 and bn2; " + kKeptApart;
   resolved({.policy = "float16", .except = {"batch_norm"}}, &log);
   ASSERT_EQ(log.size(), 1u);
   EXPECT_EQ(log[0], "policy: --except " + folded);

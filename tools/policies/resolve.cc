@@ -65,6 +65,12 @@ void report_unmatched(Graph& graph, const PolicyRule& rule, const std::vector<st
   graph.log.push_back(fmt::format("policy rule {}: {}; {}", rule.origin, fact, remedy));
 }
 
+// Returns the options that keep a layer apart from the layers that simplify would fold it into.
+std::string kept_apart() {
+  return fmt::format("{} keeps batch norms apart, {} gelu,silu,hard_swish activations", option("no-fold-bn"),
+                     option("keep"));
+}
+
 // Throws if a rule matches no layer, except that a key of Keras's map may match none. A rule that matches only layers
 // that passes folded has no effect. The log tells of a key without a layer and of a rule without effect.
 void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string>& names) {
@@ -80,8 +86,8 @@ void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string
     if (!std::ranges::all_of(hits[r], [&](size_t i) { return folded[i]; })) continue;
     std::vector<std::string> hit;
     for (const size_t i : hits[r]) hit.push_back(names[i]);
-    graph.log.push_back(
-        fmt::format("policy rule {} hits only layers that were folded: {}", set.rules[r]->origin, listed(hit)));
+    graph.log.push_back(fmt::format("policy rule {} hits only layers that were folded: {}; {}", set.rules[r]->origin,
+                                    listed(hit), kept_apart()));
   }
 }
 
@@ -128,10 +134,8 @@ void report_folded(Graph& graph, const PolicyRequest& request, const OpFilter& f
   for (size_t i = 0; i < graph.layers.size(); ++i)
     if (folded[i] && filter.takes(graph, int(i)) == request.except.empty()) named.push_back(graph.layers[i].name);
   if (named.empty()) return;
-  graph.log.push_back(
-      fmt::format("policy: {} names layers that were folded into others and have their policy: {}; "
-                  "{no_fold_bn} keeps batch norms apart",
-                  request.filter_origin, listed(named), fmt::arg("no_fold_bn", option("no-fold-bn"))));
+  graph.log.push_back(fmt::format("policy: {} names layers that were folded into others and have their policy: {}; {}",
+                                  request.filter_origin, listed(named), kept_apart()));
 }
 
 void apply_base(Graph& graph, const PolicyRequest& request) {

@@ -126,7 +126,7 @@ bool write_function(PolicyPass& pass, Node node, std::string& why) {
 // Writes a function of int16 codes as LiteRT computes it: by linear interpolation between 513 points.
 bool write_points(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
-  if (function == nullptr || !rounds_as_tables(pass, node)) {
+  if (function == nullptr || pass.graph().quantize_rounding != Rounding::kHalfAway) {
     why = kNoIntegerForm;
     return false;
   }
@@ -373,7 +373,7 @@ constexpr IntegerForm kForms[] = {
     {Op::kHardSwish, &write_lookup<&hard_swish>, nullptr},
     {Op::kUnary, &write_function, &write_points},
     {Op::kGelu, &write_function, &write_points},
-    {Op::kSilu, &write_function, &write_points},
+    {Op::kSilu, &write_function, nullptr},
     {Op::kBatchedMatmul, &write_batched_matmul},
     {Op::kBinary, &write_squared_difference, nullptr},
     {Op::kSoftmax, &write_softmax, &write_softmax_int16},
